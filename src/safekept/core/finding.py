@@ -57,6 +57,7 @@ DECLINABLE = frozenset(
     {
         *("no-schedule", "not-connected", "profile-not-connected", "unkept-command", "home-unkept"),
         *("clock", "journal-torn", "essential-missing", "updates-not-guarded", "lost-since"),
+        *("leads-out", "schedule-until-logout"),
     }
 )
 #: What stands before the command by which a person says so: the same words on every screen.

@@ -36,6 +36,7 @@ from support.users.troubles import (
     gone,
     half_stored,
     kit_overtaken,
+    led_out,
     lost,
     memories_gone,
     missing_program,
@@ -49,6 +50,7 @@ from support.users.troubles import (
     shut,
     switched_off,
     unreadable_settings,
+    until_logout,
     update_wrapper_replaced,
     used_for_a_while,
     vault_damaged,
@@ -83,6 +85,7 @@ WORLDS: dict[str, tuple[Callable[[object], State], set[str]]] = {
     ),
     "cut off in the middle of setup": (cut_off_in_setup, {"unfinished"}),
     "fallen silent": (fallen_silent, {"schedule-silent"}),
+    "until logout": (until_logout, {"schedule-until-logout"}),
     "failed last night": (failed_last_night, {"schedule-failed"}),
     "damaged": (damaged, {"database-damaged", "damaged-when-stored"}),
     "lost": (lost, {"alarm-loss", "alarm-drill"}),
@@ -107,11 +110,12 @@ WORLDS: dict[str, tuple[Callable[[object], State], set[str]]] = {
     "projects": (projects, {"interrupted-rollback", "checkpoints-fail", "checkpoint-store"}),
     "half stored": (half_stored, {"incomplete", "vault-unpruned"}),
     "much newer": (much_newer, {"much-changed"}),
+    "led out": (led_out, {"leads-out"}),
     "parts only": (parts_only, {"no-whole-snapshot"}),
     "kit overtaken": (kit_overtaken, {"kit-outdated"}),
     "no journal": (no_journal, {"journal-unreadable"}),
 }
-_OURS = ("safekept", "chmod", "rm", "mv")
+_OURS = ("safekept", "chmod", "rm", "mv", "loginctl")
 
 
 @pytest.mark.parametrize("world", WORLDS)

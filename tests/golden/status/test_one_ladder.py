@@ -11,11 +11,13 @@ import time
 
 import pytest
 
+from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
 from safekept.actions.vault.opening import open_vault
 from safekept.core.finding import ALARM, LADDER, NOTE, STALE, WELL, Finding, exit_code, reached
 from safekept.vault.storage import FileKind
 from support.commands.in_process import spoken
 from support.users.states import STATES, State, made
+from support.users.troubles import leads_out
 
 
 def test_the_worst_finding_decides_and_a_note_does_not_count():
@@ -49,6 +51,11 @@ def a_half_landed_restore(state: State) -> None:
         file.write("torn")
 
 
+def a_link_out(state: State) -> None:
+    leads_out(state)
+    create_snapshot(state.context, SnapshotRequest(state.context.locate(state.home)))
+
+
 def no_vault(state: State) -> None:
     shutil.rmtree(state.context.places.vault)
 
@@ -61,6 +68,7 @@ CHANGES = {
     "as it is": lambda state: None,
     "from the future": into_the_future,
     "half way": a_half_landed_restore,
+    "leads out": a_link_out,
     "no vault": no_vault,
     "no home": no_home,
 }

@@ -224,7 +224,9 @@ def test_what_is_not_kept_is_named_with_its_reason(alone):
     said = say("status")
     assert "  Not kept   skills/shared: " in said.out
     assert "INCOMPLETE" in said.out
-    assert say("status", "--check").code == 0, "what lies behind a link was never promised"
+    assert say("status", "--check").code == 3, "the agent uses it, and no snapshot has it"
+    assert say("status", "--acknowledge", f"leads-out:{state.home}:skills/shared").code == 0
+    assert say("status", "--check").code == 0, "who means it was told"
 
 
 def test_a_file_that_could_not_be_read_means_not_protected(alone):

@@ -133,6 +133,22 @@ def fallen_silent(directory) -> State:
     return scheduled(directory, ScheduleState(looked=time.time() - 9 * 3600))
 
 
+def until_logout(directory) -> State:
+    """A timer of systemd's, and services that end with the session; as `systemctl` and `loginctl` say."""
+    state = made("fresh", directory)
+    take_back(state.context, ("no-schedule",))
+    lingers, programs = os.path.join(directory, "lingers"), os.path.join(directory, "bin")
+    shown = f"[ -e {lingers} ] && echo Linger=yes || echo Linger=no"
+    tell = f'case "$1" in show-user) {shown};; enable-linger) : > {lingers};; esac'
+    for name, line in (("systemctl", "echo active"), ("loginctl", tell)):
+        put(os.path.join(programs, name), f"#!/bin/sh\n{line}\n", 0o755)
+    timer = put(os.path.join(state.user, ".config", "systemd", "user", "safekept.timer"), "[Timer]\n")
+    document = {"version": 1, "host": "systemd", "user": "", "time": time.time(), "directories": []}
+    document |= {"files": {timer: "0"}, "table": False, "stop": [], "after": []}
+    put(os.path.join(state.context.places.data_directory, "schedule", "installed.json"), json.dumps(document))
+    return state
+
+
 def failed_last_night(directory) -> State:
     run = RunNote(new_id(), time.time() - 3600, "failed", 9.0)
     return scheduled(directory, ScheduleState(looked=time.time() - 60, run=run))
@@ -329,6 +345,23 @@ def much_newer(directory) -> State:
     aged(state, 3 * 3600.0)
     for number in range(40):
         put(os.path.join(state.home, "skills", "new", f"{number}.md"), "learned since\n")
+    return state
+
+
+def leads_out(state: State, name: str = "memories") -> str:
+    """Somebody moved a part of the home elsewhere and left a link; where it is now."""
+    there = os.path.join(state.user, "elsewhere", name)
+    os.makedirs(os.path.dirname(there), exist_ok=True)
+    shutil.move(os.path.join(state.home, name), there)
+    os.symlink(there, os.path.join(state.home, name))
+    return there
+
+
+def led_out(directory) -> State:
+    """What matters lies behind a link out of the home, and a snapshot was taken of it so."""
+    state = made("fresh", directory)
+    leads_out(state)
+    assert not create_snapshot(state.context, SnapshotRequest(state.context.locate(state.home))).complete
     return state
 
 

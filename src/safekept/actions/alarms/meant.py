@@ -1,20 +1,22 @@
-"""Losses that a person means: what fell, by name and count, so that whatever goes beyond it is a loss again.
+"""What a person means: losses by name and count, so that what goes beyond is one again; links that lead out.
 
-One way to say so for all of them: `status --acknowledge NAME`. Before a snapshot saw the loss, its name holds
+One way to say so for all of them: `status --acknowledge NAME`. Before a snapshot saw a loss, its name holds
 the counts; afterwards it is the id of the alarm.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from urllib.parse import quote, unquote
 
+from safekept.core.entries import Outcome, Remark
 from safekept.home.health import Shrinkage
 
 from ..base.context import UserContext
 from .declined import declined
 
-LOST_SINCE = "lost-since"
+LOST_SINCE, LEADS_OUT = "lost-since", "leads-out"
 _GONE = "gone"
 
 
@@ -70,3 +72,32 @@ def _read(part: str) -> Shrinkage | None:
     if not (profile and name and before.isdecimal() and after.isdecimal()):
         return None
     return Shrinkage(unquote(profile), unquote(name), int(before), int(after))
+
+
+def links_name(home: str, paths: Iterable[str]) -> str:
+    """`leads-out:/home/ada/.hermes:state.db,memories`: links that lead out of a home."""
+    return f"{LEADS_OUT}:{home}:{','.join(map(quote, paths))}"
+
+
+def meant_links(context: UserContext, home: str) -> frozenset[str]:
+    """The links that may lead out of this home, as a person said once."""
+    start = f"{LEADS_OUT}:{home}:"
+    names = (name.removeprefix(start) for name in declined(context) if name.startswith(start))
+    return frozenset(unquote(path) for paths in names for path in paths.split(","))
+
+
+def where_it_leads(reason: str) -> str:
+    """What the account says of such a link, without its advice: "a link to `/mnt/x`, outside this home"."""
+    return reason.rpartition(": what it points to")[0] or reason
+
+
+def without_meant_links(remarks: Iterable[Remark], meant: Collection[str]) -> list[Remark]:
+    """The account of a snapshot that somebody took who means these links: nothing is missing for them."""
+    return [
+        replace(
+            one, outcome=Outcome.EXCLUDED, reason=f"{where_it_leads(one.reason)}; you said that it is meant"
+        )
+        if one.outcome is Outcome.OUTSIDE and one.path in meant
+        else one
+        for one in remarks
+    ]

@@ -27,6 +27,7 @@ from safekept.vault.tags import INCOMPLETE, PARTIAL, PARTS, check_label, kind_ta
 from safekept.vault.write import Account, Description, Memory, StoredSnapshot, write_snapshot
 
 from ..alarms.alarms import OVERDUE, Alarm, end_alarms, raise_alarm
+from ..alarms.meant import meant_links, without_meant_links
 from ..archives.output import OwnArchives
 from ..base.context import HomeRef, UserContext
 from ..base.operations.homes import SnapshotFacts
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 
 #: So many of the files that could not be stored as they should be are named in the journal.
 _GAPS = 20
-_MISSING = (Outcome.DAMAGED, Outcome.UNREADABLE, Outcome.LOCKED, Outcome.CHANGED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ def _create(
     work.added, work.stored_bytes, work.lost_packs = stored.added, stored.stored, stored.lost_packs
     work.seconds, work.census, work.forgotten = round(seconds, 3), census, forgotten
     work.databases = {path: facts["state"] for path, facts in databases.items()}
-    work.gaps = tuple(one.as_dict() for one in account.remarks if one.outcome in _MISSING)[:_GAPS]
+    work.gaps = tuple(one.as_dict() for one in account.remarks if one.incomplete)[:_GAPS]
     return SnapshotResult(
         operation,
         stored.snapshot,
@@ -253,7 +253,10 @@ def _store(
     external = source.external()
     machine = machine_record(context).as_dict()
 
+    meant = meant_links(context, place.home)
+
     def describe(account: Account) -> Description:
+        account.remarks = without_meant_links(account.remarks, meant)
         databases = {path: one.as_dict() for path, one in sorted(account.databases.items())}
         manifest = {
             "format": "safekept-snapshot",

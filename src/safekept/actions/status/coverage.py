@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,6 +52,23 @@ class Coverage:
     #: What of a database is rebuilt by a restore, and which of its indexes are held in full and why.
     lean: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
+    meant: Collection[str] = frozenset()  # links that lead out of the home, and somebody said that they may
+
+    @property
+    def unstored(self) -> list[Gap]:
+        """What could not be stored as it should be; damage is told by the databases."""
+        return [gap for gap in self.gaps if gap.missing and gap.outcome != Outcome.DAMAGED.value]
+
+    @property
+    def led_out(self) -> list[Gap]:
+        """What matters to the agent and lies behind a link out of the home, where nobody said that it may."""
+        return [gap for gap in self.of(Outcome.OUTSIDE) if gap.path not in self.meant]
+
+    @property
+    def explained(self) -> bool:
+        """Whether it says itself why it is not complete."""
+        return any(gap.missing or gap.outcome == Outcome.OUTSIDE.value for gap in self.gaps)
+
     def of(self, *outcomes: Outcome) -> list[Gap]:
         return [gap for gap in self.gaps if gap.outcome in {outcome.value for outcome in outcomes}]
 
@@ -74,8 +91,8 @@ class Coverage:
         }
 
 
-def coverage_of(snapshot: str, manifest: Mapping[str, Any]) -> Coverage:
-    """Out of the manifest of a snapshot; whatever in it is not understood is left out."""
+def coverage_of(snapshot: str, manifest: Mapping[str, Any], meant: Collection[str] = frozenset()) -> Coverage:
+    """Out of the manifest of a snapshot; whatever in it is not understood is left out. `meant`: see there."""
     scope = manifest.get("scope")
     scope = scope if isinstance(scope, Mapping) else {}
     databases = manifest.get("databases")
@@ -93,6 +110,7 @@ def coverage_of(snapshot: str, manifest: Mapping[str, Any]) -> Coverage:
         profile=str(scope.get("profile") or ""),
         secrets=scope.get("secrets") is not False,
         lean=_lean(databases),
+        meant=meant,
     )
 
 

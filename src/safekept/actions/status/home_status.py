@@ -19,7 +19,7 @@ from safekept.vault.read import read_manifest
 from safekept.vault.snapshots import public_id
 
 from ..alarms.alarms import Alarm
-from ..alarms.meant import is_meant
+from ..alarms.meant import is_meant, meant_links
 from ..alarms.taken_out import taken_out
 from ..base.context import UserContext
 from ..drill.receipts import SNAPSHOT, Receipt
@@ -153,7 +153,9 @@ def home_status(
     if shut and remembered is not None:
         manifest = _told_manifest(remembered)
     newest = whole or last
-    coverage = coverage_of(newest.id, manifest) if manifest is not None and newest is not None else None
+    coverage = None
+    if manifest is not None and newest is not None:
+        coverage = coverage_of(newest.id, manifest, meant_links(context, home))
     damaged = _damaged(listing.shown, last, coverage)
     return HomeStatus(
         home,

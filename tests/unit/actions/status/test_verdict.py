@@ -98,10 +98,12 @@ def last(**changes: object) -> HomeStatus:
     return changed(last=one, whole=one)
 
 
-def remark(outcome: str, path: str = "x") -> Coverage:
-    return coverage_of(
-        "a" * 64, {"remarks": [{"outcome": outcome, "path": path, "reason": "why", "files": 1}]}
-    )
+def remark(outcome: str, path: str = "x", *meant: str, reason: str = "why") -> Coverage:
+    line = {"outcome": outcome, "path": path, "reason": reason, "files": 1}
+    return coverage_of("a" * 64, {"remarks": [line]}, meant)
+
+
+UNFINISHED = dataclasses.replace(LAST, complete=False)
 
 
 PROTECTED = {
@@ -109,7 +111,9 @@ PROTECTED = {
     "almost stale": last(time=NOW - 26 * HOUR + 1),
     "not verified yet": last(databases="unverified"),
     "rules leave something out": changed(coverage=remark("excluded")),
-    "a link leads out": changed(coverage=remark("outside"), last=dataclasses.replace(LAST, complete=False)),
+    "a link leads out, which is meant": changed(
+        coverage=remark("outside", "memories", "memories"), last=UNFINISHED, whole=UNFINISHED
+    ),
     "a quick one after a whole one": changed(last=dataclasses.replace(LAST, kind="quick", partial=True)),
     "litter of a landing": changed(leftovers=(Leftover("o", False, "/p"),)),
     "a proof of last month": changed(proof=drilled(True, 89 * 24 * HOUR)),
@@ -152,6 +156,11 @@ STALE = {
         "state.db in /h/.hermes could not be stored: why",
         "`safekept snapshot`",
     ),
+    "leads-out": (
+        changed(coverage=remark("outside", "state.db", "memories"), last=UNFINISHED, whole=UNFINISHED),
+        "state.db in /h/.hermes leads out of it: no snapshot has what is there",
+        "Move what it leads to into the home, in the place of the link; or see that something else keeps it",
+    ),
     "no-whole-snapshot": (
         changed(last=dataclasses.replace(LAST, partial=True), whole=None),
         "there is no whole snapshot of /h/.hermes, only parts of it",
@@ -181,6 +190,29 @@ def test_what_is_missing_or_old_is_not_green(code):
     assert (found.level, found.exit_code, found.alarm) == (level, 3, False)
     assert code in codes(found) and found.reasons[0].code == code
     assert (found.text, steps(found)[0]) == (f"{word} protected: {text}", step)
+
+
+def test_a_snapshot_that_does_not_say_why_it_is_incomplete_is_not_green():
+    for coverage in (None, remark("excluded")):
+        found = verdict(changed(whole=UNFINISHED, coverage=coverage))
+        assert found.text == "Partly protected: the last snapshot of /h/.hermes is incomplete"
+        assert (codes(found), found.exit_code, steps(found)) == (["incomplete"], 3, ("`safekept snapshot`",))
+
+
+def test_links_out_of_a_home_are_told_together_and_meant_together():
+    reason = (
+        "a link to `/mnt/x`, outside this home: what it points to is not in this backup; back up that place"
+    )
+    lines = [
+        {"outcome": "outside", "path": path, "reason": reason} for path in ("memories", "state.db", "a,b")
+    ]
+    gone_out = changed(coverage=coverage_of("a" * 64, {"remarks": lines}, ("memories",)))
+    found = verdict(gone_out)
+    (one,) = [one for one in found.reasons if one.code == "leads-out"]
+    assert one.text == "a,b and 1 more in /h/.hermes lead out of it: no snapshot has what is there"
+    assert one.evidence[0] == "a,b is a link to `/mnt/x`, outside this home"
+    assert one.declinable == "leads-out:/h/.hermes:a%2Cb,state.db"
+    assert verdict(gone_out, declined=(one.declinable,)).level == "this-machine"
 
 
 def test_a_proof_that_is_too_old_counts_as_none():

@@ -1,6 +1,6 @@
 """What is wrong with how one home is kept: its newest whole snapshot, its proof, what was cut off in it.
 
-`of_last` is also what a fleet says of every home in it.
+`of_last` and `of_coverage` are also what a fleet says of every home in it.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from safekept.core.ages import iso_time, seconds_text
-from safekept.core.entries import Outcome
-from safekept.core.finding import NOT_PROTECTED, PARTLY, Finding, Repair
+from safekept.core.finding import MEANT, NOT_PROTECTED, PARTLY, Finding, Repair
 from safekept.core.next_step import NextStep, Step
 
 from ...alarms.alarms import DRILL, Alarm
+from ...alarms.meant import links_name, where_it_leads
 from ...snapshots.choosing import MACHINE_GONE
+from ..coverage import Coverage, Gap
 from ..home_now import DamagedDatabase
 from ..home_status import HomeStatus
 from ..home_summary import DAMAGED, LastSnapshot
@@ -27,6 +28,11 @@ STALE_HOURS = 26.0
 PROOF_DAYS = 90
 #: Fewer files than this, and fewer bytes, are no reason to hurry, however small a home is.
 FEW_FILES, FEW_BYTES = 25, 50_000_000
+
+#: What to do about a link out of a home, where it is not meant; the next snapshot has it then.
+INTO_THE_HOME = (
+    "Move what it leads to into the home, in the place of the link; or see that something else keeps it"
+)
 
 
 def of_home(
@@ -60,7 +66,7 @@ def of_home(
         when = seconds_text(max(0.0, now - home.failure.time))
         text = f"the last attempt to take a snapshot of {name} {ended} {when} ago: {home.failure.what}"
         yield Finding("snapshot-failed", PARTLY, text, (), _again(home), home=name)
-    yield from _of_coverage(home)
+    yield from of_coverage(whole or home.last, home.coverage, name, (_command("snapshot", home),))
     if provable:
         yield from _of_proof(home, alarms, now)
 
@@ -146,16 +152,35 @@ def _of_now(home: HomeStatus) -> Iterator[Finding]:
         yield lost_since(home.home, home.now.lost, home.now.snapshot, home.now.restore, home.named)
 
 
-def _of_coverage(home: HomeStatus) -> Iterator[Finding]:
-    if home.coverage is None:
-        return
-    missing = [gap for gap in home.coverage.gaps if gap.missing and gap.outcome != Outcome.DAMAGED.value]
+def of_coverage(
+    last: LastSnapshot, coverage: Coverage | None, name: str, fix: tuple[Step, ...]
+) -> Iterator[Finding]:
+    """What the newest whole snapshot does not hold although it should; the same here and for a fleet."""
+    seen = (f"the last one is {last.short}",)
+    missing = coverage.unstored if coverage else []
     if missing:
         first = missing[0]
-        more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
-        text = f"{first.path}{more} in {home.home} could not be stored: {first.reason}"
-        seen = (f"the last one is {home.coverage.snapshot[:8]}",)
-        yield Finding("incomplete", PARTLY, text, seen, (_command("snapshot", home),), home=home.home)
+        text = f"{_some(missing)} in {name} could not be stored: {first.reason}"
+        yield Finding("incomplete", PARTLY, text, seen, fix, home=name)
+    elif not last.complete and not (coverage and coverage.explained):
+        text = f"the last snapshot of {name} is incomplete"
+        yield Finding("incomplete", PARTLY, text, seen, fix, home=name)
+    if coverage and (out := coverage.led_out):
+        leads = "leads" if len(out) == 1 else "lead"
+        text = f"{_some(out)} in {name} {leads} out of it: no snapshot has what is there"
+        links = tuple(f"{gap.path} is {where_it_leads(gap.reason)}" for gap in out[:3])
+        meant = links_name(name, (gap.path for gap in out))
+        yield Finding(
+            "leads-out", PARTLY, text, links, (INTO_THE_HOME, _meant(meant)), home=name, declinable=meant
+        )
+
+
+def _some(gaps: Sequence[Gap]) -> str:
+    return gaps[0].path + (f" and {len(gaps) - 1:,} more" if len(gaps) > 1 else "")
+
+
+def _meant(name: str) -> NextStep:
+    return NextStep("status", ("--acknowledge", name), before=MEANT)
 
 
 def _of_proof(home: HomeStatus, alarms: Sequence[Alarm], now: float) -> Iterator[Finding]:
