@@ -120,8 +120,8 @@ def together() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-    if pressed:
-        raise KeyboardInterrupt
+        if pressed:  # an error in it does not make anybody go on
+            raise KeyboardInterrupt
 
 
 def tell_interrupted(console: Console, error: Interrupted) -> None:

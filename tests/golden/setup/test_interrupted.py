@@ -10,12 +10,16 @@ import json
 import os
 import re
 import shutil
+import signal
 import sqlite3
 import sys
 from contextlib import closing
 
 import pytest
 
+from safekept.actions.vault.keys.keys import keys_from_outside
+from safekept.integrations.connecting import carrying_out
+from safekept.vault.errors import WrongKey
 from safekept.vault.repo import Repository, Secret
 from safekept.vault.storage import FileKind, LocalStorage
 from support.commands.terminals import Terminal
@@ -268,11 +272,11 @@ SETUPS = {
     "before the passphrase": (
         "safekept.actions.vault.keys.keys.add_passphrase",
         "Done: the vault.",
-        "the recovery passphrase, the connection of agents",
+        "the recovery passphrase, the connection of Hermes",
     ),
     "at the snapshot": (
         "safekept.actions.snapshots.create.create_snapshot",
-        "Done: the vault, the recovery passphrase, the connection of agents",
+        "Done: the vault, the recovery passphrase, the connection of Hermes",
         "the snapshot, the second copy, the proof, the kit",
     ),
 }
@@ -300,6 +304,48 @@ def test_a_setup_that_was_cut_off_says_what_is_done_and_setup_goes_on(tmp_path, 
     assert PASSPHRASE not in again.stdout
 
 
+def test_agents_that_are_connected_by_then_are_named_and_so_are_those_that_are_not(tmp_path, monkeypatch):
+    """Ctrl-C while the second of three is being connected: that one is whole, the third is not begun."""
+    machine = Newcomer(tmp_path, profiles=("coder", "writer"))
+    write, pressed = carrying_out._write, []
+
+    def press(edit):
+        write(edit)
+        if "/profiles/coder/" in edit.file.path and not pressed:
+            pressed.append(os.kill(os.getpid(), signal.SIGINT))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(carrying_out, "_write", press)
+        said = set_up_by_options(machine)
+    assert pressed and said.returncode == 130
+    kept = json.loads(said.stdout)["error"]["kept"]
+    assert (
+        "the connection of Hermes and Hermes (coder). Not done yet: the connection of Hermes (writer),"
+        in kept
+    )
+    config = os.path.join(machine.home, "profiles", "coder", "config.yaml")
+    with open(config, encoding="utf-8") as file:
+        assert "safekept" in file.read()
+    status, doctor = first_lines(machine)
+    told = " ".join(status.split())
+    assert "setup was begun" in told and "connection of Hermes (writer)" in " ".join(doctor.split()), doctor
+    # What setup has not done yet is no trouble of its own.
+    assert "half connected" not in told and "the entry is gone" not in told and "2 of 3" not in told, status
+    with monkeypatch.context() as patched:
+        cut_off(patched, "safekept.actions.snapshots.create.create_snapshot")
+        again = json.loads(set_up_by_options(machine).stdout)["error"]["kept"]
+    done, _, left = again.partition("Not done yet:")
+    assert "the vault, the recovery passphrase" in done, "what the first run did is done"
+    assert "the connection of Hermes, Hermes (coder) and Hermes (writer)" in done, done
+    assert left.startswith(" the snapshot, the second copy, the proof, the kit"), left
+
+
+def answer_the_rest(terminal):
+    for question, answer in (("Place [", ""), ("Connect [", "n"), ("Time [", "no")):
+        terminal.until(question)
+        terminal.type(answer + "\n")
+
+
 MADE = re.compile(r"\b[a-z]{4}(?:-[a-z]{4}){2,}\b")
 
 
@@ -323,9 +369,7 @@ def test_a_passphrase_that_is_made_is_shown_only_once_it_opens_the_vault(tmp_pat
         terminal.until("Passphrase (not shown)")
         terminal.until_hidden()
         terminal.type("\n")
-        for question, answer in (("Place [", ""), ("Connect [", "n"), ("Time [", "no")):
-            terminal.until(question)
-            terminal.type(answer + "\n")
+        answer_the_rest(terminal)
         terminal.until("opens the vault now")
         shown = MADE.search(terminal.seen)
         assert shown and terminal.seen.index("Vault ") < shown.start(), terminal.seen
@@ -334,3 +378,50 @@ def test_a_passphrase_that_is_made_is_shown_only_once_it_opens_the_vault(tmp_pat
     assert "Done: the vault, the recovery passphrase" in told and "Not done yet: the snapshot" in told, told
     vault = os.path.join(machine.user, ".local", "share", "safekept", "vault")
     Repository.open(LocalStorage(vault), Secret(shown[0])).close()
+    assert "The passphrase that was made and shown opens the vault" in told, told
+    (first,) = recovery_keys(vault)
+    lost = " ".join(machine.run("status").stdout.split() + machine.run("doctor").stdout.split())
+    assert "if you do not have it, setup makes another" in lost, lost
+
+    # A program is not asked: it reads what opens the vault, and the command for another.
+    by_program = " ".join(
+        machine.run("setup", "--yes", "--dry-run", "--no-connect", "--at", "no").stdout.split()
+    )
+    assert (
+        "the one that was made and shown" in by_program
+        and "`safekept vault key add --recovery`" in by_program
+    )
+
+    # Whoever has it types it; whoever closed the window gets another, and the lost one opens nothing.
+    with Terminal(*words, environment=environment) as terminal:
+        terminal.until("Passphrase (not shown)")
+        told = " ".join(terminal.seen.split())
+        assert re.search(
+            r"1 of \d Recovery passphrase One was made and shown .* ago, before setup was cut off", told
+        )
+        terminal.until_hidden()
+        terminal.type("not the one\n")
+        terminal.until("That does not open the vault")
+        terminal.until_hidden()
+        terminal.type(shown[0] + "\n")
+        terminal.until("It opens the vault")
+        assert terminal.interrupt() == 130
+    assert recovery_keys(vault) == [first]
+    with Terminal(*words, environment=environment) as terminal:
+        terminal.until("Passphrase (not shown)")
+        terminal.until_hidden()
+        terminal.type("\n")
+        terminal.until("A new one will be made; the one before it will open nothing")
+        answer_the_rest(terminal)
+        terminal.until("opens the vault now")
+        assert terminal.end() in (0, 3), terminal.seen
+    made = MADE.search(terminal.seen)
+    assert made and made[0] != shown[0] and first not in recovery_keys(vault), terminal.seen
+    Repository.open(LocalStorage(vault), Secret(made[0])).close()
+    with pytest.raises(WrongKey):
+        Repository.open(LocalStorage(vault), Secret(shown[0]))
+    assert "made and shown" not in machine.run("status").stdout
+
+
+def recovery_keys(vault):
+    return [key.id for key in keys_from_outside(vault) if key.kind == "recovery passphrase"]

@@ -70,6 +70,9 @@ def test_the_doctor_says_this_in_the_state(tmp_path, monkeypatch, name):
     assert document.keys() - {"version"} <= documented and document["findings"][0].keys() <= documented
     assert tree_facts(state.home, databases="bytes") == before, "looking changes nothing"
     if name == "empty":
+        named = " ".join(say("status").out.split("\n")[1].split())
+        assert named == "Next Protect this machine: `safekept setup`"
+        assert f"{named} does all of this *" in " ".join(done.out.split()), "status and doctor say the same"
         assert not os.path.exists(state.context.places.data_directory), "nor does it make anything"
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from safekept.core.errors import SafekeptError
@@ -27,7 +28,7 @@ _WORDS = {
     "destinations": "the destinations",
     "vault": "the vault",
     "passphrase": "the recovery passphrase",
-    "connect": "the connection of agents",
+    "connect": "the connection of",
     "updates": "the snapshot before each update",
     "schedule": "the schedule",
     "snapshot": "the snapshot",
@@ -37,13 +38,16 @@ _WORDS = {
 }
 
 
+_MADE = "The passphrase that was made and shown opens the vault; if you do not have it, setup makes another."
+
+
 class RebuildUnfinished(SafekeptError):
     code = "rebuild-unfinished"
 
 
 @dataclass(slots=True)
 class Unfinished:
-    """One of them. The parts are names of steps, or paths of homes."""
+    """One of them. The parts are steps (see `part_of`), or paths of homes."""
 
     verb: str  # rebuild or setup
     arguments: tuple[str, ...] = ()
@@ -52,6 +56,7 @@ class Unfinished:
     left: list[str] = field(default_factory=list)
     place: str = ""  # what is rebuilt from
     homes: dict[str, str] = field(default_factory=dict)  # those in place, and the snapshot of each
+    made: str = ""  # the key of a passphrase that we made and showed; it may not be written down
 
     @property
     def again(self) -> NextStep:
@@ -60,20 +65,28 @@ class Unfinished:
 
     @property
     def stands(self) -> str:
-        """What is done and what is not, in two sentences."""
-        return f"Done: {_listed(self.done) or 'nothing yet'}. Not done yet: {_listed(self.left)}."
+        """What is done and what is not, in two sentences; and whether a passphrase may be lost."""
+        several = [kind for kind, count in Counter(map(_kind, {*self.done, *self.left})).items() if count > 1]
+        done, left = _listed(self.done, several), _listed(self.left, several)
+        shown = f" {_MADE}" if self.made else ""
+        return f"Done: {done or 'nothing yet'}. Not done yet: {left}.{shown}"
 
     def add(self, names: Iterable[str]) -> None:
-        """Parts that are to be done, too; one that comes several times is that many parts."""
+        """Parts that are to be done, too; `connect` gives way to the agents, once they are known."""
         names = [name for name in names if name not in self.done]
-        self.left = [name for name in self.left if name not in names] + names
+        known = {*names, *map(_kind, names)}
+        self.left = [name for name in self.left if name not in known] + names
 
     def mark(self, name: str) -> None:
         """A part is done."""
         if name in self.left:
             self.left.remove(name)
-        if name not in self.left and name not in self.done:
+        if name not in self.done:
             self.done.append(name)
+
+    def is_left(self, kind: str) -> bool:
+        """Whether a step of this kind is still to be done."""
+        return any(_kind(name) == kind for name in self.left)
 
     def write(self, context: UserContext) -> None:
         """Remember it. Where that cannot be, the work itself goes on."""
@@ -86,6 +99,7 @@ class Unfinished:
             "left": self.left,
             "place": self.place,
             "homes": self.homes,
+            "made": self.made,
         }
         with contextlib.suppress(OSError):
             write_document(_path(context), document)
@@ -132,14 +146,36 @@ def _parse(found: Mapping[str, object]) -> Unfinished | None:
         left,
         str(found["place"]),
         {str(home): str(snapshot) for home, snapshot in homes.items()},
+        str(found.get("made") or ""),
     )
 
 
-def _listed(names: Iterable[str]) -> str:
-    listed = dict.fromkeys(names)
-    if "history" in listed:  # the vault came with it
-        listed.pop("vault", None)
-    return ", ".join(_WORDS.get(name, f"the home {name}") for name in listed)
+def part_of(kind: str, subject: str = "") -> str:
+    """The name of a part: a step, and of what where it comes several times."""
+    return f"{kind}:{subject}" if subject else kind
+
+
+def _kind(name: str) -> str:
+    return name if name.startswith("/") else name.partition(":")[0]
+
+
+def _listed(names: Sequence[str], several: Sequence[str]) -> str:
+    """In words; what a step is of stands only where there are `several` of its kind."""
+    kinds = dict.fromkeys(map(_kind, names))
+    if "history" in kinds:  # the vault came with it
+        kinds.pop("vault", None)
+    return ", ".join(_words(kind, [one for one in names if _kind(one) == kind], several) for kind in kinds)
+
+
+def _words(kind: str, names: Sequence[str], several: Sequence[str]) -> str:
+    if kind not in _WORDS:
+        return f"the home {names[0]}"
+    *others, last = dict.fromkeys(one.partition(":")[2] for one in names)
+    subjects = f"{', '.join(filter(None, others))} and {last}" if any(others) else last
+    if kind == "connect":
+        return f"{_WORDS[kind]} {subjects or 'agents'}"
+    of = {"push": "to", "snapshot": "of", "proof": "of"}.get(kind, "")
+    return f"{_WORDS[kind]} {of} {subjects}" if subjects and kind in several else _WORDS[kind]
 
 
 def _path(context: UserContext) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.finding import STALE, Finding, exit_code, in_order
-from safekept.core.next_step import PROGRAM, spelled
+from safekept.core.next_step import PROGRAM, NextStep, next_document, spelled
 
 from ..alarms.meant import declined_for_good
 from ..base.context import UserContext
@@ -61,12 +61,23 @@ class Diagnosis:
         """The findings that `--fix` mends."""
         return [one for one in self.findings if one.repair is not None]
 
+    @property
+    def first(self) -> tuple[NextStep, ...]:
+        """The one command that does all of it, where nothing was ever kept here: what `status` says, too."""
+        printed = [one for finding in self.findings for one in finding.fix]
+        return tuple(
+            one
+            for one in self.status.verdict.next
+            if isinstance(one, NextStep) and one.verb == "setup" and one not in printed
+        )
+
     def as_dict(self, program: str = PROGRAM) -> dict[str, object]:
         """Everything, with the commands in it as `program` is called."""
         document = {
             "exit_code": self.exit_code,
             "homes": [one.home for one in self.status.homes],
             "vault": self.status.vault.place,
+            **next_document(self.first),
             "findings": [one.as_dict() for one in self.findings],
             "remarks": list(self.remarks),
             "seconds": round(self.seconds, 3),

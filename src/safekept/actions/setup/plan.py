@@ -24,7 +24,7 @@ def _steps(context: UserContext, choices: SetupChoices) -> Iterator[SetupStep]:
         text = "a second key of the vault: it opens your copies when this machine is gone"
         yield _planned("passphrase", text)
     for agent in choices.connect:
-        yield _planned("connect", agent.name)
+        yield _planned("connect", agent.name, of=agent.name)
     if choices.guard_updates is not None:
         yield _planned("updates", "`hermes update` takes a snapshot first and looks for losses after")
     if choices.not_guarded is not None:
@@ -32,18 +32,19 @@ def _steps(context: UserContext, choices: SetupChoices) -> Iterator[SetupStep]:
     if choices.install_schedule is not None:
         yield _planned("schedule", choices.when)
     for home in choices.homes:
-        yield _planned("snapshot", home.place.home)
+        yield _planned("snapshot", home.place.home, of=home.place.home)
     urls = {one.name: one.url for one in context.choices.destinations}
     for name in choices.push:
-        yield _planned("push", name if urls.get(name, name) == name else f"{name}, {urls[name]}")
+        where = name if urls.get(name, name) == name else f"{name}, {urls[name]}"
+        yield _planned("push", where, of=name)
     for home in choices.prove:
-        yield _planned("proof", f"a restore of {home.place.home}")
+        yield _planned("proof", f"a restore of {home.place.home}", of=home.place.home)
     if choices.kit is not None:
         yield _planned("kit", _kit(context, choices.kit))
 
 
-def _planned(name: str, text: str) -> SetupStep:
-    return SetupStep(name, PLANNED, text)
+def _planned(name: str, text: str, *, of: str = "") -> SetupStep:
+    return SetupStep(name, PLANNED, text, subject=of)
 
 
 def _kit(context: UserContext, output: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from safekept.core.errors import SafekeptError
@@ -22,6 +22,7 @@ from safekept.vault.repo import Secret
 from ..base.context import UserContext
 from ..base.operations.care import SetupFacts
 from ..base.record import record, recording
+from ..base.unfinished import part_of
 from ..offsite.destination import VAULT
 from ..schedule.schedule import count_as_done
 from .survey import AgentPlace, FoundHome
@@ -40,10 +41,17 @@ class SetupStep:
     error: SafekeptError | None = None
     next_steps: tuple[Step, ...] = ()
     tasks: tuple[str, ...] = ()  # the regular work that this was: not due again before the next night
+    subject: str = ""  # what it is of, where it comes several times: an agent, a home, a destination
+    key: str = ""  # the key of the vault that was added
 
     @property
     def good(self) -> bool:
         return self.state in (DONE, ALREADY, LEFT_OUT)
+
+    @property
+    def part(self) -> str:
+        """Its name in what is remembered of a setup that was cut off."""
+        return part_of(self.name, self.subject)
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -65,6 +73,7 @@ class SetupChoices:
     """What is to be done. What is there already is not asked for again."""
 
     passphrase: Secret | None = None
+    replaces: str = ""  # the key of the one before it, which nobody may have written down
     homes: tuple[FoundHome, ...] = ()  # of which a snapshot is taken
     prove: tuple[FoundHome, ...] = ()
     push: tuple[str, ...] = ()  # names of destinations
@@ -128,7 +137,7 @@ def _steps(context: UserContext, choices: SetupChoices, listener: Listener) -> I
     yield from _vault(context, choices, listener)
     # Before the snapshot: a machine that is rebuilt from it knows that it was connected.
     for agent in choices.connect:
-        yield _tried("connect", partial(_connected, agent))
+        yield _tried("connect", partial(_connected, agent), of=agent.name)
     if choices.guard_updates is not None:
         yield _tried("updates", choices.guard_updates)
     if choices.not_guarded is not None:
@@ -137,12 +146,12 @@ def _steps(context: UserContext, choices: SetupChoices, listener: Listener) -> I
         yield _tried("schedule", choices.install_schedule)
     for home in choices.homes:
         act = partial(_snapshot, context, home, choices, listener)
-        yield _tried("snapshot", act, Task(SNAPSHOT, home.place.home))
+        yield _tried("snapshot", act, Task(SNAPSHOT, home.place.home), of=home.place.home)
     for name in choices.push:
-        yield _tried("push", partial(_push, context, name, listener), Task(PUSH, name))
+        yield _tried("push", partial(_push, context, name, listener), Task(PUSH, name), of=name)
     for home in choices.prove:
         drills = (Task(kind, home.place.home) for kind in (DRILL, SMALL_DRILL))
-        yield _tried("proof", partial(_prove, context, home, listener), *drills)
+        yield _tried("proof", partial(_prove, context, home, listener), *drills, of=home.place.home)
     if choices.kit is not None:
         yield _tried("kit", partial(_kit, context, choices.kit, listener))
 
@@ -155,21 +164,21 @@ class _Incomplete(Exception):
         self.next_steps = tuple(next_steps)
 
 
-def _tried(name: str, act: Callable[[], str], *tasks: Task) -> SetupStep:
+def _tried(name: str, act: Callable[[], str], *tasks: Task, of: str = "") -> SetupStep:
     began = time.monotonic()
     try:
         text = act()
         regular = tuple(task.name for task in tasks)
-        return SetupStep(name, DONE, text, time.monotonic() - began, tasks=regular)
+        step = SetupStep(name, DONE, text, tasks=regular)
     except _Incomplete as gap:
-        return SetupStep(name, INCOMPLETE, str(gap), time.monotonic() - began, None, gap.next_steps)
+        step = SetupStep(name, INCOMPLETE, str(gap), next_steps=gap.next_steps)
     except SafekeptError as error:
-        seconds = time.monotonic() - began
-        return SetupStep(name, FAILED, error.what, seconds, error, tuple(error.next_steps))
+        step = SetupStep(name, FAILED, error.what, error=error, next_steps=tuple(error.next_steps))
+    return replace(step, seconds=time.monotonic() - began, subject=of)
 
 
 def _vault(context: UserContext, choices: SetupChoices, listener: Listener) -> Iterator[SetupStep]:
-    from ..vault.keys.keys import add_passphrase
+    from ..vault.keys.keys import add_passphrase, listed_keys, remove_key
     from ..vault.opening import make_vault, open_vault, vault_exists
 
     there, began = vault_exists(context), time.monotonic()
@@ -180,9 +189,11 @@ def _vault(context: UserContext, choices: SetupChoices, listener: Listener) -> I
     if choices.passphrase is not None:
         began = time.monotonic()
         with open_vault(context, listener=listener) as repository:
-            add_passphrase(context, repository, choices.passphrase, recovery=True)
+            added = add_passphrase(context, repository, choices.passphrase, recovery=True)
+            if choices.replaces in [key.id for key in listed_keys(repository) if not key.current]:
+                remove_key(context, repository, choices.replaces)
         text = "opens your copies when this machine is gone"
-        yield SetupStep("passphrase", DONE, text, time.monotonic() - began)
+        yield SetupStep("passphrase", DONE, text, time.monotonic() - began, key=added)
 
 
 def _connected(agent: AgentPlace) -> str:

@@ -231,7 +231,7 @@ def _store(
         repr((place.layout.name, request.selection, *(("lean",) if lean else ()))),
         questions(place.layout, lean),
     )
-    policy = DatabaseChecks(request.check, request.kind, memory)
+    policy = DatabaseChecks(request.check, request.kind, memory, place.home)
     source = scan(
         place.home,
         place.layout,

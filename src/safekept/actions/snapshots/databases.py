@@ -49,7 +49,8 @@ def questions(layout: Layout, lean: bool) -> str:
 
 
 #: A database that changed is checked again only after so long: a check reads and thinks about it all.
-CHECK_EVERY_NS = 6 * 3600 * 1_000_000_000
+HOUR_NS = 3600 * 1_000_000_000
+CHECK_EVERY_NS = 6 * HOUR_NS
 #: Before these, every database is checked, whatever was found an hour ago.
 CHECKED_KINDS = frozenset({"pre-update", "pre-migration", "pre-import", "pre-restore"})
 
@@ -57,9 +58,9 @@ CHECKED_KINDS = frozenset({"pre-update", "pre-migration", "pre-import", "pre-res
 class DatabaseChecks:
     """Decides for each database of one snapshot."""
 
-    def __init__(self, check: str, kind: str, memory: Memory) -> None:
+    def __init__(self, check: str, kind: str, memory: Memory, home: str) -> None:
         """`check` is "auto", "always", "recent" or "never", as a SnapshotRequest says it."""
-        self._memory, self._now = memory, time.time_ns()
+        self._memory, self._home, self._now = memory, home, time.time_ns()
         self._always = check == "always" or (check == "auto" and kind in CHECKED_KINDS)
         self._recent = check == "recent"
         self._never = check == "never"
@@ -70,7 +71,17 @@ class DatabaseChecks:
             return not self._never
         known = self._memory.database(path)
         # A check in the future is no check: somebody set the clock back.
-        return known is None or not 0 <= self._now - known.last_check_ns < CHECK_EVERY_NS
+        if known is None or not 0 <= self._now - known.last_check_ns < CHECK_EVERY_NS:
+            return True
+        return self._replaced(path, known)
+
+    def _replaced(self, path: str, known: KnownDatabase) -> bool:
+        """Whether another file has its name now: what was found out about the old one says nothing of it."""
+        main = known.identity[0] if known.identity else None
+        try:
+            return main is not None and os.lstat(os.path.join(self._home, path)).st_ino != main[2]
+        except OSError:
+            return False  # one that lies outside the home
 
     def reread(self, path: str, known: KnownDatabase) -> bool:
         """Whether a database that is as it was is read all the same, to check it."""

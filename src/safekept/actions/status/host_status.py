@@ -6,11 +6,13 @@ judgement, and the command that mends, are the same for `connect`, `status` and 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from safekept.core.ages import iso_time
 from safekept.core.next_step import NextStep, Step
+from safekept.core.spelling import shown
 
 from ..base.context import UserContext
 from ..hosts.calls import HostCalls, read_host_calls
@@ -83,7 +85,8 @@ class HostStatus:
         found: list[tuple[str, str, Step]] = []
         for one in self.places:
             if one.trouble:
-                text = _TEXTS[one.trouble].format(title=self.title, place=one.place, detail=one.detail)
+                title = agent_name(self.title, one.scope)
+                text = _TEXTS[one.trouble].format(title=title, place=one.place, detail=one.detail)
                 found.append((one.trouble, text, self._step(one)))
         if not found and self.places and self.calls.failing:
             what = str(self.calls.last_failure.get("what") or "nothing was kept")
@@ -137,12 +140,24 @@ class HostStatus:
 
 _TEXTS = {
     GONE: "{title} was connected, but the entry is gone from {place}",
-    PARTLY: "{title} will not load all of safekept at its next start: entries in {place} are old",
+    # Short enough for a line: what is missing, or is old. The command that follows names the place.
+    PARTLY: "{title} is {detail}",
     NO_PROGRAM: "{title} calls {detail}, which is not there any more",
     ELSEWHERE: "{title} is not connected here: its entries came from elsewhere and call for {detail}",
     SWITCHED_OFF: "{title} is connected, but switched off by {detail}",
     UNREADABLE: "{place} {detail}, so whether {title} is connected cannot be told",
 }
+
+
+def profile_name(scope: str) -> str:
+    """The name of a profile; "" for the home around profiles, and for what has none."""
+    return shown(os.path.basename(scope)) if os.path.basename(os.path.dirname(scope)) == "profiles" else ""
+
+
+def agent_name(title: str, scope: str) -> str:
+    """An agent as a list names it: with its profile, where it is one."""
+    profile = profile_name(scope)
+    return f"{title} ({profile})" if profile else title
 
 
 def with_calls(context: UserContext, hosts: Iterable[HostStatus]) -> tuple[HostStatus, ...]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from safekept.actions.setup.steps import SetupStep
 from safekept.actions.setup.survey import Survey
 from safekept.actions.vault.keys.kit_name import kept_beside
+from safekept.core.ages import seconds_text
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 
@@ -16,6 +18,7 @@ from ..screen import Screen, folded
 from ..status.screen import show_verdict
 
 if TYPE_CHECKING:
+    from safekept.actions.base.unfinished import Unfinished
     from safekept.actions.status.status import Status
 
     from ..commands.setup.answers import Needs
@@ -35,8 +38,8 @@ _LABELS = {
 _PLANNED = {"settings": "Save", "connect": "Connect", "push": "Copy to", "proof": "Prove"}
 
 
-def show_found(console: Console, user_home: str, found: Survey) -> None:
-    """The homes, and what is there already."""
+def show_found(console: Console, user_home: str, found: Survey, before: Unfinished | None = None) -> None:
+    """The homes, and what is there already; `before`: a setup that was cut off and asks no passphrase."""
     screen = Screen(console, user_home)
     console.line("Found on this machine", bold=True)
     for one in found.homes:
@@ -47,6 +50,12 @@ def show_found(console: Console, user_home: str, found: Survey) -> None:
             console.line(f"{'    ' if number else '  '}{line}")
     for label, text in _there(screen, found):
         screen.fact(label, text)
+    if before is not None and before.made:
+        ago = seconds_text(max(0.0, time.time() - before.since))
+        screen.fact("Passphrase", f"the one that was made and shown {ago} ago; nobody can show it again")
+        screen.fact(
+            "", NextStep("vault key add", ("--recovery",), before="If you do not have it, add another:")
+        )
 
 
 def _there(screen: Screen, found: Survey) -> list[tuple[str, str]]:

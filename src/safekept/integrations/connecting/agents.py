@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 
 from safekept.actions.alarms.declined import take_back
 from safekept.actions.base.context import UserContext
 from safekept.actions.hosts.connections import connections
 from safekept.actions.setup.survey import AgentPlace
-from safekept.actions.status.host_status import SWITCHED_OFF
+from safekept.actions.status.host_status import SWITCHED_OFF, profile_name
 from safekept.core.events import Listener, silent
-from safekept.core.spelling import shown
 
 from .carrying_out import carry_out
 from .host import HostSettings
@@ -58,11 +56,6 @@ def connected_here(
     )
 
 
-def _profile(scope: str) -> str:
-    """The name of a profile; "" for the home around profiles, and for what has none."""
-    return shown(os.path.basename(scope)) if os.path.basename(os.path.dirname(scope)) == "profiles" else ""
-
-
 def _agent(
     context: UserContext,
     host: HostSettings,
@@ -76,7 +69,7 @@ def _agent(
     return AgentPlace(
         host.name,
         host.title,
-        _profile(scope),
+        profile_name(scope),
         scope,
         connected,
         entries,

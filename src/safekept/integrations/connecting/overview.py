@@ -100,12 +100,12 @@ def place_status(
         return expected or one is not files[-1] or b"safekept" in content
 
     commands: list[tuple[str, ...]] = []
-    whole = True
+    lacking = ""  # what of it is not as connecting leaves it
     for one in files:
         try:
             content = read_settings(one.path).content
             found = one.commands(content) if content is not None and worth_parsing(one, content) else []
-            whole = whole and content is not None and bool(found) and _current(one, content, found)
+            lacking = _lacking(one, content, found, calls=one is files[-1]) or lacking
         except Unfit as unfit:
             return status(UNREADABLE, str(unfit)) if expected else None
         commands += found
@@ -119,7 +119,17 @@ def place_status(
     missing = next((words[0] for words in commands if "hook" in words and not runs(words)), "")
     if missing:
         return status(NO_PROGRAM, shown(missing))
-    return status("" if whole else PARTLY)
+    return status(PARTLY, lacking) if lacking else status("")
+
+
+def _lacking(one: HostFile, content: bytes | None, found: list[tuple[str, ...]], *, calls: bool) -> str:
+    """What of this file is not as connecting leaves it; `calls`: it is the one that has the host load us."""
+    above, name = os.path.split(shown(one.path))
+    if content is not None and found:
+        return "" if _current(one, content, found) else f"connected by old entries in its {name}"
+    if calls:
+        return f"half connected: no entry in its {name}"
+    return f"half connected: {os.path.basename(above)}/{name} is missing"
 
 
 def _current(one: HostFile, content: bytes, found: list[tuple[str, ...]]) -> bool:

@@ -145,6 +145,19 @@ def test_a_database_is_checked_when_it_changed_and_not_more_than_once_in_six_hou
     assert len(checks) == 2
 
 
+def test_a_database_that_was_replaced_is_checked_whatever_was_found_of_the_one_before(
+    here, home, trusting, checks
+):
+    take(here, home)
+    path = os.path.join(home, "state.db")
+    shutil.copy(path, path + ".new")
+    with closing(sqlite3.connect(path + ".new")) as database, database:
+        database.execute("insert into messages(text) values ('of another')")
+    os.rename(path + ".new", path)
+    replaced = take(here, home)
+    assert replaced.databases["state.db"]["state"] == "sound" and len(checks) == 2
+
+
 @pytest.mark.parametrize("kind", ["pre-update", "pre-migration", "pre-import", "pre-restore"])
 def test_before_what_is_risky_every_database_is_checked(here, home, trusting, checks, kind):
     take(here, home)

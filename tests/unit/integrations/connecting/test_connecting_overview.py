@@ -106,7 +106,7 @@ def test_entries_that_are_not_complete_are_said(user, tmp_path):
     (trouble,) = troubles(user, "claude-code")
     assert trouble == (
         "partly",
-        f"Claude Code will not load all of safekept at its next start: entries in {path} are old",
+        "Claude Code is connected by old entries in its settings.json",
         "`safekept connect claude-code`",
     )
     assert status_of(user, "claude-code").connected
@@ -140,8 +140,23 @@ def test_another_home_of_hermes_is_named_in_the_command_that_mends_it(user, tmp_
     write(str(tmp_path / "second" / "config.yaml"), b"a: 1\n")
     connect(user, HOSTS["hermes"], program_in(tmp_path), str(tmp_path / "second"))
     write(str(tmp_path / "second" / "config.yaml"), b"plugins: {enabled: []}\n")
-    ((kind, _, mend),) = troubles(user, "hermes")
+    ((kind, text, mend),) = troubles(user, "hermes")
     assert kind == "partly" and mend == f"`safekept connect hermes --home {tmp_path / 'second'}`"
+    assert text == "Hermes is half connected: no entry in its config.yaml"
+
+
+def test_a_profile_that_is_half_connected_is_named_with_what_it_lacks_in_one_line(user, tmp_path):
+    profile = os.path.join(HOSTS["hermes"].scope(user), "profiles", "writer")
+    write(os.path.join(profile, "config.yaml"), b"a: 1\n")
+    connect(user, HOSTS["hermes"], program_in(tmp_path), profile)
+    write(os.path.join(profile, "config.yaml"), b"a: 1\n")  # as it was: only the plugin's files are there
+    ((_, text, mend),) = troubles(user, "hermes")
+    assert text == "Hermes (writer) is half connected: no entry in its config.yaml" and len(text) < 67
+    assert "profiles/writer" in mend
+    connect(user, HOSTS["hermes"], program_in(tmp_path), profile)
+    os.unlink(os.path.join(profile, "plugins", "safekept", "__init__.py"))
+    ((_, text, _),) = troubles(user, "hermes")
+    assert text == "Hermes (writer) is half connected: safekept/__init__.py is missing"
 
 
 OFF = [

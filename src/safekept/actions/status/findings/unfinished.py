@@ -9,8 +9,13 @@ from safekept.core.finding import PARTLY, Finding
 
 from ...base.unfinished import Unfinished
 
-#: What is found because the vault is not whole yet; the command that makes it whole is shown instead.
-_FOLLOWS = frozenset({"vault-shut", "vault-lost"})
+#: What is found because a step is not done yet, by its kind; the command that goes on is shown instead.
+_FOLLOWS = {
+    "vault": ("vault-shut", "vault-lost"),
+    "history": ("vault-shut", "vault-lost"),
+    "connect": ("host-not-connected", "profile-not-connected", "connection-partly", "connection-gone"),
+    "schedule": ("no-schedule",),
+}
 
 
 def with_unfinished(findings: Iterable[Finding], work: Unfinished, now: float) -> list[Finding]:
@@ -18,5 +23,5 @@ def with_unfinished(findings: Iterable[Finding], work: Unfinished, now: float) -
     what = "a rebuild" if work.verb == "rebuild" else "setup"
     text = f"{what} was begun {seconds_text(max(0.0, now - work.since))} ago and is not finished"
     first = Finding("unfinished", PARTLY, text, (work.stands,), (work.again,))
-    making = "vault" in work.left or "history" in work.left
-    return [first, *(one for one in findings if not (making and one.code in _FOLLOWS))]
+    follows = {code for kind, codes in _FOLLOWS.items() if work.is_left(kind) for code in codes}
+    return [first, *(one for one in findings if one.code not in follows)]

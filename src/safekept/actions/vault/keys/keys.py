@@ -15,7 +15,7 @@ from safekept.core.events import silent
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
 from safekept.core.owner import held_output
-from safekept.vault.errors import KeyInUse, NoSuchKey
+from safekept.vault.errors import KeyInUse, NoSuchKey, WrongKey
 from safekept.vault.repo import FOR_PASSPHRASE, BadKeyFile, KeyFile, Repository, Secret
 from safekept.vault.storage import FileKind
 
@@ -111,6 +111,14 @@ def add_passphrase(
     work = VaultKeyAddFacts(vault=context.places.vault, key=added, recovery=recovery)
     record(context, work.line(new_id(), "done"), silent)
     return added
+
+
+def opened_by(repository: Repository, secret: Secret) -> str:
+    """The id of the key that this opens; "" where it opens none."""
+    try:
+        return Repository.open(repository.storage, secret).key_id
+    except WrongKey:
+        return ""
 
 
 def key_to_remove(repository: Repository, prefix: str) -> ListedKey:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from safekept.actions.base.context import UserContext
+from safekept.actions.base.unfinished import Unfinished
 from safekept.actions.offsite.destination import parse_destination
 from safekept.actions.offsite.destinations import Examined, examine_destination
 from safekept.actions.setup.survey import AgentPlace, Survey
+from safekept.core.ages import seconds_text
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import Step
 from safekept.vault.repo import Secret
@@ -39,6 +42,7 @@ class Answers:
 
     passphrase: Secret | None = None
     generated: str = ""  # the one that we made, to be shown once
+    replaces: str = ""  # the key of one that was made before, and is lost
     destination: Mapping[str, object] = field(default_factory=dict)  # as in the settings; empty: nowhere yet
     connect: bool = False
     reconnect: bool = False  # only those that have something of ours in their settings already
@@ -112,11 +116,21 @@ def take_defaults(answers: Answers, left: Needs, usual_time: str) -> None:
 class Questions:
     """Asks at a terminal; the caller has made sure that there is one."""
 
-    def __init__(self, console: Console, context: UserContext, needs: Needs, answers: Answers) -> None:
+    def __init__(
+        self,
+        console: Console,
+        context: UserContext,
+        needs: Needs,
+        answers: Answers,
+        before: Unfinished | None,
+    ) -> None:
         self.console, self.context, self.needs, self.answers = console, context, needs, answers
+        self.before = before  # a setup that was cut off
 
     def ask(self, found: Survey, usual_time: str, *, updates: bool) -> None:
-        if self.needs.passphrase:
+        if self.needs.passphrase and self.before is not None and self.before.made:
+            self._passphrase_again(self.before)
+        elif self.needs.passphrase:
             self._passphrase()
         if self.needs.destination:
             self._destination()
@@ -139,7 +153,7 @@ class Questions:
         return prompt(asked, default=default, hidden=hidden, kept=_KEPT).strip()
 
     def _passphrase(self) -> None:
-        from safekept.actions.vault.keys.passphrase import check_strength, easy_passphrase, secret_from_text
+        from safekept.actions.vault.keys.passphrase import check_strength, secret_from_text
 
         self._title(
             "Recovery passphrase",
@@ -150,9 +164,7 @@ class Questions:
         while True:
             typed = self._prompt("Passphrase (not shown)", hidden=True)
             if not typed:
-                self.answers.generated = easy_passphrase()
-                self.answers.passphrase = secret_from_text(self.answers.generated, "The passphrase")
-                self._said("One will be made. Have pen and paper ready.")
+                self._made("One will be made.")
                 return
             try:
                 secret = secret_from_text(typed, "What was typed")
@@ -164,6 +176,33 @@ class Questions:
                 self.answers.passphrase = secret
                 return
             self._said("That was not the same. Once more:")
+
+    def _passphrase_again(self, before: Unfinished) -> None:
+        """One was made and shown, and whoever saw it may have closed the window before writing it down."""
+        from safekept.actions.vault.keys.keys import opened_by
+        from safekept.actions.vault.opening import open_vault
+
+        ago = seconds_text(max(0.0, time.time() - before.since))
+        self._title(
+            "Recovery passphrase",
+            f"One was made and shown {ago} ago, before setup was cut off.",
+            "Type it, and it is tried out. If you do not have it, press Enter: a new one takes its place.",
+        )
+        while typed := self._prompt("Passphrase (not shown)", hidden=True):
+            with open_vault(self.context) as repository:
+                if opened_by(repository, Secret(typed)):
+                    self._said("It opens the vault. Keep it away from this machine.")
+                    before.made = ""
+                    return
+            self._said("That does not open the vault. Once more, or press Enter for a new one:")
+        self._made("A new one will be made; the one before it will open nothing.")
+
+    def _made(self, text: str) -> None:
+        from safekept.actions.vault.keys.passphrase import easy_passphrase, secret_from_text
+
+        self.answers.generated = easy_passphrase()
+        self.answers.passphrase = secret_from_text(self.answers.generated, "The passphrase")
+        self._said(f"{text} Have pen and paper ready.")
 
     def _destination(self) -> None:
         self._title(

@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from safekept.actions.alarms.declined import decline, take_back
 from safekept.actions.base.context import UserContext
-from safekept.actions.base.unfinished import Unfinished, finished
+from safekept.actions.base.unfinished import Unfinished, finished, part_of
 from safekept.actions.offsite.destination_changes import note_added
 from safekept.actions.setup.plan import PLANNED, planned
 from safekept.actions.setup.steps import (
@@ -23,7 +24,7 @@ from safekept.actions.setup.steps import (
     set_up_as_one,
     vault_destinations,
 )
-from safekept.actions.setup.survey import FoundHome, Survey, find_homes, survey
+from safekept.actions.setup.survey import AgentPlace, FoundHome, Survey, find_homes, survey
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
 from safekept.home.scan import Selection
@@ -170,7 +171,9 @@ class Protecting:
     def carry_out(self, answers: Answers, kit: str = "") -> Ended:
         """Every step that is still missing, then the verdict."""
         choices, self._generated = self.choices(answers, kit), answers.generated
-        plan = [step.name for step in planned(self.context, choices) if step.state == PLANNED]
+        plan = [step.part for step in planned(self.context, choices) if step.state == PLANNED]
+        # What an earlier run did, and this one does again, is not done before it was.
+        self._begun.done = [part for part in self._begun.done if part not in plan]
         self._begun.add(plan)
         self._begun.write(self.context)
         if self._begun.verb == "setup" and plan:
@@ -187,7 +190,9 @@ class Protecting:
         found, context = self.found, self.context
         # Entries that came with a home speak of another machine, even where they would work here.
         candidates = found.agents if answers.reconnect else found.unconnected
-        connect = tuple(one for one in candidates if answers.connect_to(one))
+        connect = tuple(
+            replace(one, connect=partial(self._connect, one)) for one in candidates if answers.connect_to(one)
+        )
         changed = bool(connect or answers.passphrase or answers.destination or not found.has_vault)
         # What was connected belongs into the newest snapshot, and everything new into every copy.
         homes = found.homes if changed else found.unkept
@@ -198,6 +203,7 @@ class Protecting:
         wanted = any(map(answers.connect_to, hermes))
         return SetupChoices(
             passphrase=answers.passphrase,
+            replaces=answers.replaces,
             homes=homes,
             prove=found.unproven,
             push=push,
@@ -213,6 +219,13 @@ class Protecting:
             deadline=self.settings.number("database.deadline"),
             watched=self.console.draws(),
         )
+
+    def _connect(self, agent: AgentPlace) -> None:
+        """One agent, whole: whoever presses Ctrl-C meanwhile has it connected, and reads that it is."""
+        with together():
+            agent.connect()
+            self._begun.mark(part_of("connect", agent.name))
+            self._begun.write(self.context)
 
     def _guard(self) -> str:
         return guard_updates(self.context, self.machine.program.words)
@@ -249,13 +262,15 @@ class Protecting:
     def tell(self, step: SetupStep) -> None:
         self.console.finish()
         self._listener = None
+        if step.name == "passphrase":
+            self._begun.made = step.key if self._generated else ""
         if step.name == "passphrase" and self._generated:
             text = "opens the vault now. Write it down, and keep it away from this machine."
             step = replace(step, text=f"{self._generated} {text}")
         with together():  # a passphrase that was shown opens the vault, and one that counts as done was shown
             self._tell(step)
             if step.good:
-                self._begun.mark(step.name)
+                self._begun.mark(step.part)
                 self._begun.write(self.context)
 
     def _tell(self, step: SetupStep) -> None:

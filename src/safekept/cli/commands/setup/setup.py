@@ -13,7 +13,7 @@ from safekept.core.errors import ConsentNeeded, SafekeptError
 from safekept.core.next_step import NextStep
 
 from ...console import Console
-from ...interrupted import Interrupted
+from ...interrupted import Interrupted, together
 from ...options import start
 from ..vault.options import new_passphrase, passphrase_options
 
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from safekept.vault.repo import Secret
 
     from .answers import Needs
+
+
+#: Ctrl-C right after the last question.
+_SAVED = "The answers are saved, but not the passphrase; nothing else is done yet"
 
 
 @click.command("setup")
@@ -84,13 +88,15 @@ def command(
     found, machine = looked(settings, context, homes)
     needs = needs_of(found, can_schedule=machine.can_schedule, updates=machine.updates)
     earlier = read_unfinished(context)
-    if earlier is not None and "passphrase" in earlier.left:
+    given = bool(passphrase_file or passphrase_command or passphrase_fd is not None)
+    if earlier is not None and earlier.is_left("passphrase"):
         needs = replace(needs, passphrase=True)  # one may be there that was never shown
-    show_found(console, settings.user_home, found)
+    elif earlier is not None and earlier.made and (given or (console.can_ask() and not yes)):
+        needs = replace(needs, passphrase=True)  # one was shown, and may be lost
+    show_found(console, settings.user_home, found, None if needs.passphrase else earlier)
     if machine.program.passing:
         console.say(f"Note: {PASSING}")
     secret: Secret | None = None
-    given = bool(passphrase_file or passphrase_command or passphrase_fd is not None)
     if needs.passphrase and given and not dry_run:
         secret = new_passphrase(
             console, passphrase_command, passphrase_file, passphrase_fd, "Recovery passphrase"
@@ -115,24 +121,31 @@ def command(
 
         raise NoPassphrase.given()
     begun = Unfinished("setup", tuple(word for path in homes for word in ("--home", os.path.abspath(path))))
+    before = list(earlier.done) if earlier is not None else []
+    begun.done = list(before)
     work = Protecting(console, settings, context, found, machine, begun)
     if dry_run:
         show_dry_run(console, work, needs, left, answers, kit, asks=not yes)
         return 0
     if left.count and not yes:
         _require_person(console, left)
-        Questions(console, context, left, answers).ask(
+        Questions(console, context, left, answers, earlier).ask(
             found, settings.text("schedule.at"), updates=machine.updates
         )
     elif left.count:
         take_defaults(answers, left, settings.text("schedule.at"))
+    if earlier is not None and earlier.made:
+        begun.made, begun.since = earlier.made, earlier.since
+        answers.replaces = earlier.made if answers.passphrase is not None else ""
     try:
-        work.save(answers, needs)
+        with together():
+            work.save(answers, needs)
         ended = work.carry_out(answers, kit)
     except (KeyboardInterrupt, click.Abort) as error:
-        raise Interrupted.when(begun.stands, begun.again) from error
+        stands = begun.stands if begun.left else _SAVED
+        raise Interrupted.when(stands, begun.again) from error
     except SafekeptError:
-        if not begun.done:
+        if set(begun.done) <= set(before):
             _as_before(context, earlier)
         raise
     console.document({"dry_run": False, **ended.document})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -76,6 +77,8 @@ def _show(screen: Screen, found: Diagnosis, *, fixing: bool) -> None:
         screen.console.heading(f"{words}, {serious:,} serious" if serious else words, good=False)
     rung = RUNGS[reached(found.findings)]
     screen.console.line(rung[0].upper() + rung[1:])
+    for step in found.first:
+        screen.fact("Next", replace(step, after=" does all of this"))
     for one in found.findings:
         _show_finding(screen, one)
     for remark in found.remarks:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
 
 from safekept.actions.snapshots.create import SnapshotRequest, SnapshotResult, create_snapshot
+from safekept.actions.snapshots.databases import CHECK_EVERY_NS, HOUR_NS
 from safekept.core.finding import MEANT
 from safekept.core.next_step import NextStep, read_step
 from safekept.core.trash import GRACE
@@ -234,10 +236,20 @@ def show_alarm(console: Console, result: SnapshotResult) -> None:
 
 
 def databases_text(result: SnapshotResult) -> str:
-    """`3 checked and sound, 1 not checked this time`."""
-    words = {"sound": "checked and sound", "unverified": "not checked this time", "damaged": "damaged"}
-    states = [str(facts.get("state", "unverified")) for facts in result.databases.values()]
+    """`3 checked and sound, 1 not checked again so soon: …`."""
+    states = [_state(facts) for facts in result.databases.values()]
+    words = {
+        "sound": "checked and sound",
+        "damaged": "damaged",
+        "uncheckable": "could not be checked",
+        "unverified": f"not checked again so soon: a check is due every {CHECK_EVERY_NS // HOUR_NS} hours",
+    }
     return ", ".join(f"{states.count(state):,} {text}" for state, text in words.items() if state in states)
+
+
+def _state(facts: Mapping[str, object]) -> str:
+    state = str(facts.get("state", "unverified"))
+    return "uncheckable" if state == "unverified" and facts.get("detail") else state
 
 
 def show_preview(console: Console, preview: SnapshotPreview) -> int:
