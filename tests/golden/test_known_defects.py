@@ -93,7 +93,7 @@ def test_what_guard_prints_runs_also_where_the_home_became_a_plain_file(here, ho
     refused = say(*shlex.split(restore)[1:])
     assert refused.code == 1 and f"`{aside}`" in refused.err
     subprocess.run(["sh", "-c", aside], check=True)
-    assert say(*shlex.split(restore)[1:]).code == 0
+    assert say(*shlex.split(restore)[1:], "--yes").code == 0
     after = tree_facts(home)
     assert {path for path in before if before[path] != after.get(path)} <= {"."}
 

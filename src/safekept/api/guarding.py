@@ -53,7 +53,7 @@ def guard(
     >>> guarded.findings
     ('state.db, a database, is gone',)
     >>> guarded.restore_command
-    'safekept snapshot restore ... state.db --yes'
+    'safekept snapshot restore ... state.db'
     """
     from safekept.actions.guard.guard import guarding
     from safekept.actions.guard.guard_types import GuardRequest

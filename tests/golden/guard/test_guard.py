@@ -303,7 +303,7 @@ def test_a_loss_is_an_alarm_and_restoring_as_printed_ends_it(here, home, say):
     assert alarm.pinned in say("snapshot", "list", "--json").out
     assert take(here, home).alarm is None, "the next snapshot does not tell it a second time"
     assert list(alarm.restore) == printed(said.err)[-1:]
-    assert say(*shlex.split(alarm.restore[0])[1:]).code == 0
+    assert say(*shlex.split(alarm.restore[0])[1:], "--yes").code == 0
     assert open_alarms(here) == ()
     assert say("undo").code == 0
     assert open_alarms(here) == (alarm,), "and taking that back opens it again"
@@ -405,7 +405,7 @@ def test_a_command_that_fills_the_disk_is_checked_all_the_same(
     assert "  lost    all 5 skills are gone: " in done.stderr
     os.unlink(os.path.join(place, "full"))
     [command] = printed(done.stderr)
-    again = run_safekept(*shlex.split(command)[1:], environment=environment)
+    again = run_safekept(*shlex.split(command)[1:], "--yes", environment=environment)
     assert again.returncode == 0, again.stderr
     assert len(os.listdir(os.path.join(home, "skills"))) == 5
 

@@ -145,7 +145,7 @@ def test_each_damage_is_reported_with_a_command_that_brings_everything_back(here
         assert words in line, said.err
     # With several losses, the one command for all of them; the ones for each are proven below.
     command = printed(said.err)[-1]
-    done = say(*shlex.split(command)[1:])
+    done = say(*shlex.split(command)[1:], "--yes")
     assert done.code == 0, (command, done.err, done.out)
     now = facts(home)
     if name == "wiped-home":
@@ -162,7 +162,7 @@ def test_each_of_many_losses_has_a_command_of_its_own(here, home, say):
     assert len(commands) == len(lines) + 1
     left = len(differences(before, facts(home)))
     for command in commands[:-1]:
-        assert say(*shlex.split(command)[1:]).code == 0, command
+        assert say(*shlex.split(command)[1:], "--yes").code == 0, command
         now = len(differences(before, facts(home)))
         assert now < left, f"{command} brought nothing back"
         left = now
@@ -178,6 +178,6 @@ def test_any_mixture_of_damages_comes_back_with_the_one_printed_command(here, ho
     script = "; ".join(shlex.join(damaging(name, home)) for name in names)
     said = say("guard", "--", "sh", "-c", f"{script}; true")
     assert said.code == 3, (names, said.err)
-    done = say(*shlex.split(printed(said.err)[-1])[1:])
+    done = say(*shlex.split(printed(said.err)[-1])[1:], "--yes")
     assert done.code == 0, (names, said.err, done.err)
     assert differences(before, facts(home)) == [], (names, said.err)

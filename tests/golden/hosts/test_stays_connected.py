@@ -8,6 +8,8 @@ import os
 import pytest
 
 import safekept
+from safekept.cli.console import Console
+from safekept.cli.words.landing_plan import show_paths
 from safekept.integrations.chat.chat import Conversation, dispatch
 from safekept.integrations.connecting.keeping import holding
 from support.commands.in_process import spoken
@@ -118,3 +120,19 @@ def test_taking_back_a_restore_that_was_done_before_connecting_keeps_it_too(say,
     assert undone.code == 0, undone.err
     assert "Hermes stays connected" in undone.out
     assert "# mine" in read(home, "config.yaml") and connected(say) == {"hermes": [None]}
+
+
+def test_the_files_of_our_own_plugin_are_one_line_of_a_plan(capsys):
+    places = ("plugins/safekept", "profiles/coder/plugins/safekept")
+    own = [f"{place}/{name}.py" for place in places for name in "abcdefghijklmn"]
+    console = Console(as_json=False)
+    show_paths(console, "Replaces", [*own, "SOUL.md", "my-plugins/safekept/mine.py"], fold=True)
+    assert capsys.readouterr().out.splitlines() == [
+        "  Replaces   30 files",
+        "               SOUL.md",
+        "               my-plugins/safekept/mine.py",
+        "               plugins/safekept/ (safekept's own plugin, 14 files)",
+        "               profiles/coder/plugins/safekept/ (safekept's own plugin, 14 files)",
+    ]
+    show_paths(console, "Can run", own)
+    assert "plugins/safekept/a.py" in capsys.readouterr().out, "what comes from elsewhere is named one by one"

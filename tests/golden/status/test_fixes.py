@@ -163,6 +163,7 @@ def first_command(finding: dict) -> list[str]:
     calls = [shlex.split(call) for step in finding["fix"] for call in re.findall(r"`([^`]*)`", step)]
     found = [words for words in calls if words and words[0] in _OURS and "KIT" not in words]
     assert found, finding
+    assert not any("--yes" in words for words in found), "a printed command never answers for a person"
     return found[0]
 
 

@@ -80,7 +80,7 @@ def test_what_is_broken_now_is_said_alike_before_any_doctor_or_snapshot(here, ho
     commands = [command for one in first for command in one["commands"]]
     assert commands[:2] == [
         f"snapshot restore {short} state.db",
-        f"snapshot restore {short} memories --yes",
+        f"snapshot restore {short} memories",
     ]
 
 
@@ -97,7 +97,8 @@ def test_every_printed_command_ends_its_finding(here, home, say):
     forget_memories(home)
     for one in of_status(say):
         words = one["commands"][0].split()
-        assert say(*words, *(() if "--yes" in words else ("--yes",))).code == 0
+        assert "--yes" not in words, "it shows its plan, and asks"
+        assert say(*words, "--yes").code == 0
     assert of_status(say) == of_doctor(say) == of_status(say) == []
 
 
@@ -109,7 +110,7 @@ def test_rows_that_are_gone_are_seen_by_the_doctor_and_then_by_the_status(here, 
     (found,) = of_doctor(say)
     assert found["code"] == "lost-since"
     assert found["text"].startswith(f"lost in {home}: sessions ")
-    assert found["commands"][0] == f"snapshot restore {short} state.db --yes"
+    assert found["commands"][0] == f"snapshot restore {short} state.db"
     assert told(of_status(say)) == told([found])
     assert say("snapshot", "restore", short, "state.db", "--yes").code == 0
     assert of_status(say) == []
@@ -127,8 +128,8 @@ def test_a_profile_that_is_gone_is_one_loss_and_its_command_brings_all_of_it_bac
     (found,) = of_status(say)
     assert told([found]) == told(of_doctor(say))
     assert found["text"] == f"lost in {home}: the profile coder is gone"
-    assert found["commands"][0] == f"snapshot restore {short} profiles/coder --yes"
-    assert say(*found["commands"][0].split()).code == 0
+    assert found["commands"][0] == f"snapshot restore {short} profiles/coder"
+    assert say(*found["commands"][0].split(), "--yes").code == 0
     assert tree_of(profile) == before
     assert of_status(say) == of_doctor(say) == []
 
@@ -139,7 +140,7 @@ def test_a_profile_that_was_emptied_is_one_loss_too(here, home, say):
     os.makedirs(os.path.join(home, "profiles", "coder", "logs"))
     (found,) = of_status(say)
     assert found["text"] == f"lost in {home}: the profile coder is gone"
-    assert found["commands"][0] == f"snapshot restore {short} profiles/coder --yes"
+    assert found["commands"][0] == f"snapshot restore {short} profiles/coder"
     assert told([found]) == told(of_doctor(say))
 
 
@@ -154,9 +155,9 @@ def test_a_home_that_was_emptied_is_one_loss_and_its_command_brings_all_of_it_ba
     os.makedirs(os.path.join(home, "logs"))
     (found,) = of_status(say)
     assert found["text"] == f"lost in {home}: everything is gone"
-    assert found["commands"][0] == f"snapshot restore {short} --yes"
+    assert found["commands"][0] == f"snapshot restore {short}"
     assert told([found]) == told(of_doctor(say))
-    assert say(*found["commands"][0].split()).code == 0
+    assert say(*found["commands"][0].split(), "--yes").code == 0
     assert kept <= tree_of(home)
 
 
@@ -179,9 +180,9 @@ def test_a_persona_and_a_file_of_keys_that_are_gone_are_lost_and_come_back(here,
     assert "essential-missing" not in say("doctor", "--json").out, "one loss is said once"
     whose = "profiles/coder: " if where else ""
     assert found["text"] == f"lost in {home}: {whose}SOUL.md is gone, {whose}.env is gone"
-    assert found["commands"][0] == f"snapshot restore {short} {where}SOUL.md {where}.env --yes"
+    assert found["commands"][0] == f"snapshot restore {short} {where}SOUL.md {where}.env"
     assert "ALARM" in say("status", "--short").out
-    assert say(*found["commands"][0].split()).code == 0
+    assert say(*found["commands"][0].split(), "--yes").code == 0
     assert of_status(say) == of_doctor(say) == []
 
 

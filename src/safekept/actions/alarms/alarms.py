@@ -4,7 +4,7 @@ An alarm is a line of the journal, so it outlives the command that raised it, an
 until it is acknowledged or over: a later snapshot counts again what was lost, a late backup came.
 Raising one never fails and never changes the outcome of the work that noticed it.
 
-Verbs of the journal, all with the state `done`: `alarm` (raised; the operation is the alarm's id),
+Verbs of the journal, all with the state `done`: `alarm` (raised, or renewed; the operation is the alarm's id),
 `alarm-acknowledged` and `alarm-over` (fact `alarms`: the ids).
 """
 
@@ -45,7 +45,7 @@ class Alarm:
     text: str  # one line: `cron jobs 19 → 1, memories 28 → 5`
     restore: tuple[str, ...] = ()  # commands that bring back what is lost; they run as printed
     pinned: str = ""  # the id of the snapshot that still has it, pinned for 30 days
-    about: str = ""  # a destination, for example: no second alarm is raised while one about the same is open
+    about: str = ""  # a destination, for example: one about the same that is open is renewed
     losses: tuple[Shrinkage, ...] = ()  # the counts that fell
     paths: tuple[str, ...] = ()  # what a restore from the pinned snapshot must cover for it to be over
 
@@ -73,17 +73,22 @@ _TITLES = {
 
 
 def raise_alarm(context: UserContext, alarm: Alarm, listener: Listener = silent) -> bool:
-    """Write it into the journal and notify; False, and nothing is done, where the same one is open already.
+    """Write it into the journal and notify; False where the same one is open already.
 
-    Two alarms are the same where kind, home and `about` are; one about a loss is always its own.
+    Two alarms are the same where kind, home and `about` are; one about a loss is always its own. One that is
+    open is renewed: it keeps its id, and has the date, the reason and the commands of this one. Nobody is
+    notified twice of the same reason.
     """
-    if alarm.kind != LOSS and any(_same(alarm, other) for other in open_alarms(context, alarm.home)):
-        return False
+    same = [other for other in open_alarms(context, alarm.home) if alarm.kind != LOSS and _same(alarm, other)]
+    if same:
+        alarm = replace(alarm, id=same[0].id)
     from ..base.operations.care import AlarmFacts
 
     facts = AlarmFacts()
     facts.add(_facts(alarm))
     record(context, replace(facts.line(alarm.id, "done"), time=alarm.time), listener)
+    if same and same[0].text == alarm.text:
+        return False
     listener(Event("alarm", text=f"Alarm: {alarm.text}"))
     from .notify import Notice, notify
 
@@ -96,7 +101,7 @@ def raise_alarm(context: UserContext, alarm: Alarm, listener: Listener = silent)
         {"alarm": alarm.id, "restore": list(alarm.restore), "pinned": alarm.pinned},
     )
     notify(context, notice, listener)
-    return True
+    return not same
 
 
 def open_alarms(context: UserContext, home: str = "") -> tuple[Alarm, ...]:
@@ -112,6 +117,7 @@ def open_alarms(context: UserContext, home: str = "") -> tuple[Alarm, ...]:
                 alarm = read_alarm(entry)
                 if alarm.id not in ended and home in ("", alarm.home) and not restores.cover(alarm):
                     found.append(alarm)
+                    ended.add(alarm.id)  # what it was before it was renewed
             elif entry.verb in (ACKNOWLEDGED, OVER):
                 from ..base.operations.care import AlarmEndFacts
 

@@ -39,7 +39,7 @@ def restore_words(context: UserContext, home: str, snapshot: str, paths: Iterabl
         usual = ""
     named = [] if home == usual else ["--home", home]
     safe = [f"./{path}" if path.startswith("-") else path for path in paths]
-    return ("snapshot", "restore", snapshot[:8], *safe, *named, "--yes")
+    return ("snapshot", "restore", snapshot[:8], *safe, *named)
 
 
 def places_kept(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -22,9 +23,14 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def show_plan(console: Console, plan: Plan) -> None:
-    """The diff, file by file."""
+    """The diff, file by file; the files of our own plugin have a line for all of them."""
+    own = Counter(edit.whole_file for edit in plan.edits if edit.changes and not edit.in_full)
+    for (verb, directory), count in own.items():
+        mark = "---" if verb == "removed" else "+++"
+        text = f"{mark} {directory}/ (safekept's own plugin, {count_text(count, 'file')} {verb})"
+        console.line(text, fg=_COLOURS[mark[0]])
     for edit in plan.edits:
-        for line in edit.diff().split("\n") if edit.changes else ():
+        for line in edit.diff().split("\n") if edit.changes and edit.in_full else ():
             console.line(line, fg=_COLOURS.get(line[:1]))
     if plan.changes:
         console.line()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -27,11 +28,11 @@ SHOWN = 12
 def show_changes(console: Console, plan: LandingPlan) -> None:
     """What comes, what it replaces, and what stays."""
     console.fact("Brings", f"{size_text(plan.bytes)}, {count_text(len(plan.create), 'new file')}")
-    show_paths(console, "Replaces", plan.replace)
+    show_paths(console, "Replaces", plan.replace, fold=True)
     if plan.closed:
         files = count_text(len(plan.closed), "file")
         console.fact("Closes", f"{files} to others: secrets and conversations come back as 0600")
-    show_paths(console, "Removes", plan.remove)
+    show_paths(console, "Removes", plan.remove, fold=True)
     show_paths(console, "Outside", plan.outside)
     show_paths(console, "Stays", plan.damaged, "damaged in what would be restored; --allow-damaged takes it")
     show_paths(console, "Not taken", plan.kept, "bound to a machine; this one keeps its own")
@@ -59,14 +60,29 @@ def show_stayed(console: Console, plan: LandingPlan) -> None:
     show_paths(console, "Stayed", plan.damaged, "yours; what was stored of it is damaged")
 
 
-def show_paths(console: Console, label: str, paths: list[str], note: str = "") -> None:
+def show_paths(
+    console: Console, label: str, paths: list[str], note: str = "", *, fold: bool = False
+) -> None:
+    """How many, and the first of them. `fold`: the files of our own plugin have a line for all of them."""
     if not paths:
         return
     console.fact(label, count_text(len(paths), "file") + (f" ({note})" if note else ""))
-    for path in paths[:SHOWN]:
+    own = Counter(path.partition(_OWN)[0] + _OWN for path in paths if _is_own(path)) if fold else Counter()
+    others = [path for path in paths if not (own and _is_own(path))]
+    for path in others[:SHOWN]:
         console.line(f"               {path_text(path)}")
-    if len(paths) > SHOWN:
-        console.line(f"               … and {len(paths) - SHOWN:,} more (all of them: --dry-run --json)")
+    if len(others) > SHOWN:
+        console.line(f"               … and {len(others) - SHOWN:,} more (all of them: --dry-run --json)")
+    for place, count in own.items():
+        console.line(f"               {path_text(place)} (safekept's own plugin, {count_text(count, 'file')})")
+
+
+#: Where our own plugin lies in a home, and in each profile of it.
+_OWN = "plugins/safekept/"
+
+
+def _is_own(path: str) -> bool:
+    return f"/{_OWN}" in f"/{path}"
 
 
 def ask_consent(console: Console, what: str, questions: list[str], see: str, agree: str) -> None:

@@ -43,14 +43,20 @@ class Edit:
     def changes(self) -> bool:
         return self.after != self.file.content
 
+    @property
+    def whole_file(self) -> tuple[str, str]:
+        """What happens to the file, and in which directory."""
+        verb = "removed" if self.after is None else "new" if self.file.content is None else "changed"
+        return verb, shown(os.path.dirname(self.file.path))
+
     def diff(self) -> str:
         """A unified diff; a file that is not there is `/dev/null`."""
         if not self.changes:
             return ""
         name, before = shown(self.file.path), self.file.content
         if not self.in_full:
-            verb = "new" if before is None else "changed"
-            return f"--- {name} (removed)" if self.after is None else f"+++ {name} ({verb})"
+            verb, _ = self.whole_file
+            return f"{'---' if self.after is None else '+++'} {name} ({verb})"
         old = _lines(before)
         new = _lines(self.after)
         lines = difflib.unified_diff(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -68,8 +69,14 @@ def test_an_unknown_id_ends_nothing_and_is_said(here):
 def test_the_same_trouble_is_told_once_while_it_lasts_and_again_when_it_comes_back(here):
     late = Alarm(kind="destination", text="nas: no answer", about="nas")
     assert raise_alarm(here, late)
-    again = Alarm(kind="destination", text="nas: still no answer", about="nas")
-    assert not raise_alarm(here, again)
+    again = Alarm(kind="destination", text="nas: the disk is full", about="nas", time=late.time + 3600)
+    said = []
+    assert not raise_alarm(here, again, said.append) and said, "another reason is said"
+    (renewed,) = open_alarms(here)
+    assert (renewed.id, renewed.text, int(renewed.time)) == (late.id, again.text, int(again.time)), "the newest"
+    said.clear()
+    assert not raise_alarm(here, replace(again, time=late.time + 7200), said.append) and said == []
+    assert int(open_alarms(here)[0].time) == int(late.time + 7200), "the same reason has the new date"
     assert raise_alarm(here, Alarm(kind="destination", text="cloud: no answer", about="cloud"))
     assert [one.about for one in end_alarms(here, "destination", about="nas")] == ["nas"]
     assert [one.about for one in open_alarms(here)] == ["cloud"]

@@ -79,7 +79,7 @@ def test_a_loss_is_in_the_result_the_journal_and_an_event_and_its_generation_is_
     assert alarm.text == "memories 12 → 0, cron jobs 4 → 0"
     assert f"Alarm: {alarm.text}" in [event.text for event in said]
     assert alarm.pinned == before.id
-    assert alarm.restore == (f"safekept snapshot restore {before.id[:8]} memories cron/jobs.json --yes",)
+    assert alarm.restore == (f"safekept snapshot restore {before.id[:8]} memories cron/jobs.json",)
     assert open_alarms(here, home) == (alarm,)
     until = datetime.date.today() + datetime.timedelta(days=30)
     kept = {one.id: one for one in listed(here, home).shown}
@@ -151,7 +151,7 @@ def test_a_profile_that_is_gone_is_a_loss_and_one_that_was_not_asked_for_is_not(
     assert alarm is not None
     assert alarm.text == "cron jobs 4 → 0, the profile coder is gone"
     assert alarm.paths == ("cron/jobs.json", "profiles/coder")
-    back = f"safekept snapshot restore {before.id[:8]} profiles/coder cron/jobs.json --yes"
+    back = f"safekept snapshot restore {before.id[:8]} profiles/coder cron/jobs.json"
     assert alarm.restore[0] == back, "the whole directory, from a snapshot that has the whole home"
     assert alarm.pinned == before.id
     assert take(here, home).alarm is None, "it stays gone"
@@ -167,7 +167,7 @@ def test_a_home_that_was_emptied_is_one_loss(here, home):
     alarm = take(here, home).alarm
     assert alarm is not None
     assert (alarm.text, alarm.paths) == ("everything is gone", ())
-    assert alarm.restore == (f"safekept snapshot restore {before.id[:8]} --yes",)
+    assert alarm.restore == (f"safekept snapshot restore {before.id[:8]}",)
 
 
 def test_a_persona_and_a_file_of_keys_that_are_gone_are_a_loss_until_they_are_back(here, home):

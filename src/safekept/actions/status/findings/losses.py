@@ -44,7 +44,7 @@ def lost_since(home: str, lost: Lost, snapshot: str, paths: Iterable[str], named
     """Fewer than the newest snapshot counted, and nobody took a snapshot of that yet."""
     text = f"lost in {home}: {lost.text}"
     places = tuple(dict.fromkeys(paths))
-    words = (snapshot, *places, *named, "--yes")
+    words = (snapshot, *places, *named)
     fix: tuple[Step, ...] = (NextStep("snapshot restore", words, before="Bring it back:"),)
     name = loss_name(home, lost.falls, lost.profiles)
     return Finding(
