@@ -287,7 +287,12 @@ def test_an_alarm_is_over_exactly_while_what_it_is_about_is_back(say, user):
     assert say("snapshot").code == 0
     alarm = json.loads(say("status", "--json").out)["alarms"][0]
     command = shlex.split(alarm["restore"][0])[1:]
-    for restored in (lambda: say(*command, "--yes"), lambda: say("undo"), lambda: say("undo"), lambda: say("undo")):
+    for restored in (
+        lambda: say(*command, "--yes"),
+        lambda: say("undo"),
+        lambda: say("undo"),
+        lambda: say("undo"),
+    ):
         assert restored().code == 0
         assert say("status", "--check").code == (3 if os.path.exists(config) else 4)
 

@@ -4,7 +4,7 @@ An alarm is a line of the journal, so it outlives the command that raised it, an
 until it is acknowledged or over: a later snapshot counts again what was lost, a late backup came.
 Raising one never fails and never changes the outcome of the work that noticed it.
 
-Verbs of the journal, all with the state `done`: `alarm` (raised, or renewed; the operation is the alarm's id),
+Verbs of the journal, all with the state `done`: `alarm` (raised or renewed; the operation is the alarm's id),
 `alarm-acknowledged` and `alarm-over` (fact `alarms`: the ids).
 """
 

@@ -11,12 +11,17 @@ from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep, Step
+from safekept.core.owner import chosen_by
 from safekept.schedule.hosts import cron, launchd, systemd
 from safekept.schedule.hosts.call import Call
 
 from .install import CRON, LAUNCHD, SYSTEMD, Installation, Installed, rediscovered
 
 _SECONDS = 30.0
+#: Programs that a run may call; where they are must be in its PATH.
+PROGRAMS = ("git", "ssh", "gpg", "rclone", "restic", "hermes")
+#: Where programs are usually; every schedule looks there.
+USUAL = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin")
 
 
 class NoHost(SafekeptError):
@@ -80,6 +85,15 @@ def find_host(machine: Machine, *, system: bool) -> str:
             ),
         ),
     )
+
+
+def search_path(environment: Mapping[str, str]) -> str:
+    """Where a run looks for programs: the usual places, and where those are that it may need."""
+    path = environment.get("PATH")
+    found = [os.path.dirname(place) for name in PROGRAMS if (place := shutil.which(name, path=path))]
+    if os.geteuid() == 0:
+        found = [place for place in found if chosen_by(place, 0)]
+    return ":".join(dict.fromkeys([*(place for place in found if place.startswith("/")), *USUAL]))
 
 
 def find_leftovers(machine: Machine, user: str, uid: int) -> Installed | None:

@@ -6,12 +6,13 @@ import contextlib
 import os
 import re
 import shlex
+import shutil
 from collections.abc import Iterator, Sequence
 
 from safekept.schedule.hosts import cron
 
 from ..base.context import UserContext
-from .host import Machine
+from .host import USUAL, Machine, search_path
 from .host_commands import HostRefused, read_table
 from .install import CRON, LAUNCHD, SYSTEMD, Installed
 
@@ -51,6 +52,55 @@ def why_host_will_not_start(
     if missing:
         return f"the schedule calls {missing}, which is not there any more", (f"{missing} does not exist",)
     return _host_says(found, machine)
+
+
+def unfound_programs(
+    context: UserContext, found: Installed | None, machine: Machine | None = None
+) -> tuple[str, ...]:
+    """Programs that a run needs and that the installed schedule does not find, where a new one would.
+
+    What a schedule looks through is written down when it is installed: a program that came or moved later,
+    and one that an older safekept did not look for, is not in it.
+    """
+    machine = machine or Machine(context.caller.environment, context.places.user_home, "")
+    now = search_path(machine.environment)
+    wanted = {name: shutil.which(name, path=now) or "" for name in _needed(context)}
+    elsewhere = {
+        name: place for name, place in wanted.items() if place and os.path.dirname(place) not in USUAL
+    }
+    if found is None or not elsewhere:
+        return ()
+    searched = _searched(found, machine)
+    return tuple(
+        place for name, place in elsewhere.items() if searched and not shutil.which(name, path=searched)
+    )
+
+
+def _needed(context: UserContext) -> Iterator[str]:
+    """What a run calls that may lie anywhere: Hermes, whom a drill asks, and ways to destinations."""
+    yield "hermes"
+    ways = {"sftp": "ssh", "rclone": "rclone"}
+    for scheme in dict.fromkeys(one.url.partition(":")[0] for one in context.choices.destinations):
+        if scheme in ways:
+            yield ways[scheme]
+
+
+def _searched(found: Installed, machine: Machine) -> str:
+    """The PATH that the installed schedule was given; "" where nobody can say."""
+    texts = []
+    with contextlib.suppress(HostRefused, OSError):
+        texts = [read_table(machine.run)] if found.table else []
+        for path in found.files:
+            with open(path, encoding="utf-8", errors="surrogateescape") as file:
+                texts.append(file.read())
+    for text in texts:
+        words = [word for line in cron.own_lines(text) for word in shlex.split(line.replace("\\%", "%"))]
+        for word in [*words, *re.findall(r'^Environment="?([^"\n]*)', text, re.M)]:
+            if word.startswith("PATH="):
+                return word.removeprefix("PATH=").replace("%%", "%")
+        if listed := re.search(r"<key>PATH</key>\s*<string>([^<]*)</string>", text):
+            return listed[1]
+    return ""
 
 
 def _host_says(found: Installed, machine: Machine) -> Answer:

@@ -95,8 +95,9 @@ class Survey:
     @property
     def scheduled(self) -> bool:
         """Whether a schedule is installed as it should be: installing it again would change nothing."""
-        trouble = self.status.schedule.trouble
-        return bool(self.status.schedule.installed) and (not trouble or trouble.startswith(CRON_STOPPED))
+        schedule = self.status.schedule
+        as_it_is = not schedule.trouble or schedule.trouble.startswith(CRON_STOPPED)
+        return bool(schedule.installed) and as_it_is and not schedule.unfound
 
     @property
     def unkept(self) -> tuple[FoundHome, ...]:

@@ -25,6 +25,7 @@ class ScheduleStatus:
     evidence: tuple[str, ...] = ()
     missed: float = 0.0  # seconds for which this machine was awake and the host did not start it
     until_logout: bool = False  # the host starts it only while this user is logged in
+    unfound: tuple[str, ...] = ()  # programs that a run needs, by their paths, and that are not in its PATH
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -55,12 +56,13 @@ def schedule_status(context: UserContext, now: float, *, ask: bool = True) -> Sc
     run, upcoming = last_run(context), 0.0
     with contextlib.suppress(SafekeptError, ValueError):
         upcoming = next_run(context, now)
-    trouble, evidence, until_logout = "", tuple[str, ...](), False
+    trouble, evidence, until_logout, unfound = "", tuple[str, ...](), False, tuple[str, ...]()
     if ask:
-        from ..schedule.host_start import ends_at_logout, why_host_will_not_start
+        from ..schedule.host_start import ends_at_logout, unfound_programs, why_host_will_not_start
 
         trouble, evidence = why_host_will_not_start(context, found)
         until_logout = not trouble and ends_at_logout(context, found)
+        unfound = () if trouble else unfound_programs(context, found)
     since = max(state.looked, found.time if found is not None else 0.0)
     return ScheduleStatus(
         state.looked,
@@ -72,4 +74,5 @@ def schedule_status(context: UserContext, now: float, *, ask: bool = True) -> Sc
         evidence,
         awake_since(since, now, state.slept),
         until_logout,
+        unfound,
     )

@@ -60,9 +60,7 @@ def show_stayed(console: Console, plan: LandingPlan) -> None:
     show_paths(console, "Stayed", plan.damaged, "yours; what was stored of it is damaged")
 
 
-def show_paths(
-    console: Console, label: str, paths: list[str], note: str = "", *, fold: bool = False
-) -> None:
+def show_paths(console: Console, label: str, paths: list[str], note: str = "", *, fold: bool = False) -> None:
     """How many, and the first of them. `fold`: the files of our own plugin have a line for all of them."""
     if not paths:
         return
@@ -74,7 +72,9 @@ def show_paths(
     if len(others) > SHOWN:
         console.line(f"               … and {len(others) - SHOWN:,} more (all of them: --dry-run --json)")
     for place, count in own.items():
-        console.line(f"               {path_text(place)} (safekept's own plugin, {count_text(count, 'file')})")
+        console.line(
+            f"               {path_text(place)} (safekept's own plugin, {count_text(count, 'file')})"
+        )
 
 
 #: Where our own plugin lies in a home, and in each profile of it.

@@ -8,12 +8,14 @@ import shutil
 
 import pytest
 
-from safekept.actions.schedule.host import Machine, plan_installation
+from safekept.actions.offsite.destination import parse_destination
+from safekept.actions.schedule.host import Machine, plan_installation, search_path
 from safekept.actions.schedule.host_commands import HostRefused
-from safekept.actions.schedule.host_start import ends_at_logout, why_host_will_not_start
-from safekept.actions.schedule.install import CRON, SYSTEMD, install, installed
+from safekept.actions.schedule.host_start import ends_at_logout, unfound_programs, why_host_will_not_start
+from safekept.actions.schedule.install import CRON, LAUNCHD, SYSTEMD, install, installed
 from safekept.actions.status.findings.work import of_schedule
 from safekept.actions.status.schedule_status import ScheduleStatus
+from safekept.core.next_step import step_texts
 from safekept.schedule.hosts.call import Call
 from support.users.contexts import throwaway
 
@@ -65,8 +67,8 @@ def program(tmp_path):
     return path
 
 
-def put(here, machine, host, program):
-    call = Call((str(program), "schedule", "run", "--quiet"), environment={"PATH": "/usr/bin"}, home="/h")
+def put(here, machine, host, program, path="/usr/bin"):
+    call = Call((str(program), "schedule", "run", "--quiet"), environment={"PATH": path}, home="/h")
     install(here, plan_installation(machine, host, call, os.getuid()), machine.run)
     return installed(here)
 
@@ -184,3 +186,28 @@ def test_a_timer_that_systemd_does_not_run_and_a_unit_that_is_gone(here, machine
 
 def test_what_nobody_remembers_to_have_installed_is_not_armed(here, machine):
     assert why_host_will_not_start(here, None, machine)[0] == "the schedule is not installed any more"
+
+
+@pytest.mark.parametrize("host", [CRON, SYSTEMD, LAUNCHD])
+def test_a_program_that_came_after_the_schedule_is_named_until_it_is_installed_again(
+    here, machine, program, host, tmp_path
+):
+    own = tmp_path / "own bin"
+    own.mkdir()
+    with_path = Host({"PATH": f"{own}:/usr/bin"}, machine.user_home, machine.config, root=machine.root)
+    found = put(here, with_path, host, program)
+    assert unfound_programs(here, found, with_path) == ()
+    for name in ("hermes", "rclone"):
+        (own / name).write_text("#!/bin/sh\n")
+        (own / name).chmod(0o755)
+    assert unfound_programs(here, found, with_path) == (f"{own}/hermes",), "rclone leads nowhere here"
+    there = here.changed(destinations=(parse_destination({"name": "cloud", "url": "rclone:cloud:x"}),))
+    unfound = unfound_programs(there, found, with_path)
+    assert unfound == (f"{own}/hermes", f"{own}/rclone")
+    (finding,) = of_schedule(ScheduleStatus(looked=1.0, installed=host, unfound=unfound), (), 2.0)
+    assert (finding.code, finding.level) == ("schedule-old-path", "partly")
+    assert step_texts(finding.fix) == ["Install it again: `safekept schedule install`"]
+    (finding,) = of_schedule(ScheduleStatus(looked=1.0, installed=host, unfound=unfound[:1]), (), 2.0)
+    assert finding.level == "note", "without Hermes a drill asks less"
+    renewed = put(here, with_path, host, program, search_path(with_path.environment))
+    assert unfound_programs(there, renewed, with_path) == ()

@@ -5,6 +5,7 @@ And homes of agents that are used here and were never kept, and what the doctor 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -25,10 +26,14 @@ MISSED = 3 * _HOUR
 UNKEPT_DAYS = 7
 
 
-def of_schedule(schedule: ScheduleStatus, homes: Sequence[HomeStatus], now: float) -> Iterator[Finding]:
-    # One that is not where homes of its agent are has to be named.
+def _install(homes: Sequence[HomeStatus]) -> NextStep:
+    """One that is not where homes of its agent are has to be named."""
     here = sorted((one for one in homes if one.exists), key=lambda one: not one.default)
-    install = NextStep("schedule install", here[0].named if here else (), "Have it done every day:")
+    return NextStep("schedule install", here[0].named if here else (), "Have it done every day:")
+
+
+def of_schedule(schedule: ScheduleStatus, homes: Sequence[HomeStatus], now: float) -> Iterator[Finding]:
+    install = _install(homes)
     if not schedule.installed and not schedule.looked:
         if any(home.last is not None for home in homes):
             seen = ("no schedule is installed",)
@@ -79,6 +84,20 @@ def of_schedule(schedule: ScheduleStatus, homes: Sequence[HomeStatus], now: floa
             NextStep("log", before="See what failed:"),
         )
         yield Finding("schedule-failed", NOTE, f"the last run of the schedule {how}", seen, fix)
+    if schedule.unfound:
+        yield _old_path(schedule, homes)
+
+
+def _old_path(schedule: ScheduleStatus, homes: Sequence[HomeStatus]) -> Finding:
+    """What a night does not find: without Hermes a drill asks less, without a way there no copy goes out."""
+    less = all(os.path.basename(one) == "hermes" for one in schedule.unfound)
+    return Finding(
+        "schedule-old-path",
+        NOTE if less else PARTLY,
+        f"the schedule does not find {' and '.join(schedule.unfound)}: it was installed with another PATH",
+        ("where it looks is written down when it is installed",),
+        (replace(_install(homes), before="Install it again:"),),
+    )
 
 
 def of_hosts(hosts: Iterable[HostStatus], now: float) -> Iterator[Finding]:

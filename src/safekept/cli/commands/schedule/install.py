@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import shutil
 import sys
 from typing import TYPE_CHECKING
 
@@ -36,8 +35,6 @@ _PLACES = (
     "XDG_DATA_HOME",
     "XDG_CACHE_HOME",
 )
-#: Programs that a run may call; where they are must be in its PATH.
-_PROGRAMS = ("git", "ssh", "gpg", "rclone", "restic", "hermes")
 
 
 class ProgramOfAnother(SafekeptError):
@@ -117,6 +114,7 @@ def schedule_call(
     settings: Settings, context: UserContext, user_name: str = "", home: str = "", layout: str = ""
 ) -> Call:
     """What a host is asked to run, how often, and in which surroundings."""
+    from safekept.actions.schedule.host import search_path
     from safekept.integrations.connecting.program import this_program
     from safekept.schedule.hosts.call import Call
     from safekept.schedule.tasks import Plan
@@ -141,7 +139,7 @@ def schedule_call(
     return Call(
         command=(*program.words, "schedule", "run", "--quiet"),
         cadence=plan.cadence,
-        environment={**environment, "PATH": _path(settings)},
+        environment={**environment, "PATH": search_path(settings.environment)},
         user=user_name,
         home=place.home,
         time_limit=plan.time_limit,
@@ -173,16 +171,6 @@ def _registered_home() -> str:
         return pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:
         return ""
-
-
-def _path(settings: Settings) -> str:
-    """Where programs are looked for: the usual places, and where those are that a run may need."""
-    path = settings.environment.get("PATH")
-    found = [os.path.dirname(place) for name in _PROGRAMS if (place := shutil.which(name, path=path))]
-    if os.geteuid() == 0:
-        found = [place for place in found if chosen_by(place, 0)]
-    usual = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"]
-    return ":".join(dict.fromkeys([*(place for place in found if place.startswith("/")), *usual]))
 
 
 def _left_behind(settings: Settings) -> list[str]:
