@@ -286,9 +286,9 @@ def test_an_alarm_is_over_exactly_while_what_it_is_about_is_back(say, user):
     os.unlink(config)
     assert say("snapshot").code == 0
     alarm = json.loads(say("status", "--json").out)["alarms"][0]
-    command = shlex.split(alarm["restore"][0])[1:]
+    command = (*shlex.split(alarm["restore"][0])[1:], "--yes")
     for restored in (
-        lambda: say(*command, "--yes"),
+        lambda: say(*command),
         lambda: say("undo"),
         lambda: say("undo"),
         lambda: say("undo"),

@@ -64,10 +64,8 @@ def unfound_programs(
     """
     machine = machine or Machine(context.caller.environment, context.places.user_home, "")
     now = search_path(machine.environment)
-    wanted = {name: shutil.which(name, path=now) or "" for name in _needed(context)}
-    elsewhere = {
-        name: place for name, place in wanted.items() if place and os.path.dirname(place) not in USUAL
-    }
+    there = {name: place for name in _needed(context) if (place := shutil.which(name, path=now))}
+    elsewhere = {name: place for name, place in there.items() if os.path.dirname(place) not in USUAL}
     if found is None or not elsewhere:
         return ()
     searched = _searched(found, machine)
