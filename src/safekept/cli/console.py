@@ -247,6 +247,40 @@ class Console:
 
 #: Phases whose speed people want to see.
 _OVER_A_NETWORK = frozenset({"push", "pull", "send"})
+#: What is being done, in words that stand before a bar. A test holds them against the phases that there are.
+DOING = {
+    "adopt": "adopting",
+    "archive": "packing",
+    "check": "checking",
+    "compare": "comparing",
+    "connect": "connecting",
+    "copy": "copying",
+    "delete": "deleting",
+    "fleet": "looking",
+    "fsck": "checking",
+    "index": "reading index",
+    "look": "looking",
+    "mark": "marking",
+    "marks": "marking",
+    "open": "opening",
+    "plan": "planning",
+    "prove": "proving",
+    "pull": "fetching",
+    "push": "sending",
+    "read": "reading",
+    "rebuild": "rebuilding",
+    "repack": "repacking",
+    "repair": "repairing",
+    "rollback": "going back",
+    "scan": "finding files",
+    "schedule": "working",
+    "send": "sending",
+    "stage": "preparing",
+    "store": "storing",
+    "swap": "placing files",
+    "test": "trying place",
+    "verify": "verifying",
+}
 
 
 class Progress:
@@ -267,8 +301,8 @@ class Progress:
         from rich.progress import Progress as RichProgress
 
         self._bars = RichProgress(
-            TextColumn("{task.description:<8}"),
-            BarColumn(bar_width=28),
+            TextColumn("{task.description:<13}"),
+            BarColumn(bar_width=23),
             TextColumn("{task.fields[amount]}"),
             TimeElapsedColumn(),
             console=RichConsole(stderr=True),
@@ -302,9 +336,12 @@ class Progress:
         if not self._drawn:
             self._go_on()
         if event.phase not in self._tasks:
-            self._tasks[event.phase] = self._bars.add_task(event.phase, total=None, amount="")
+            words = DOING.get(event.phase, event.phase)
+            self._tasks[event.phase] = self._bars.add_task(words, total=None, amount="")
             self._since.setdefault(event.phase, time.monotonic())
         amount = size_text(event.done) if event.unit == "bytes" else f"{event.done:,} {event.unit}"
+        if not event.done and not event.total:  # nothing is counted in it
+            amount = path_text(event.path)
         if event.total:
             of = size_text(event.total) if event.unit == "bytes" else f"{event.total:,}"
             amount = f"{amount} of {of}"

@@ -249,6 +249,22 @@ def test_a_mistyped_command_is_answered_with_the_one_that_was_meant(say, word, m
     assert f"There is no command `{word.split()[-1]}`. Did you mean: `safekept {meant}`?" in said.err
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("destinations", "destinations list"),
+        ("schedule", "schedule show"),
+        ("sessions", "sessions list"),
+        ("vault key", "vault key list"),
+    ],
+)
+def test_a_group_alone_shows_what_there_is(here, home, say, words, meant):
+    take(here, home)
+    alone, named = say(*words.split()), say(*meant.split())
+    assert alone.code == 0 and alone.out, alone.err
+    assert alone == named and "Usage" not in alone.out + alone.err
+
+
 def test_a_command_that_people_do_not_type_is_not_proposed(say):
     for word in ("hepler", "hokk"):
         said = say(word)

@@ -166,6 +166,7 @@ def test_install_show_and_remove(say, user, fake_systemd):
     assert fake_systemd() == [
         "--user daemon-reload",
         "--user enable --now safekept.timer",
+        "--user is-active safekept.timer",  # `show` asks whether it would run
         "--user disable --now safekept.timer",
         "--user daemon-reload",
     ]

@@ -6,20 +6,7 @@ import json
 import os
 import re
 
-import pytest
-
-from support.users.first_hour import files_of, running_cron, two_agents
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cron(tmp_path_factory):
-    with running_cron(tmp_path_factory.mktemp("cron")):
-        yield
-
-
-@pytest.fixture
-def new(tmp_path):
-    return two_agents(tmp_path)
+from support.users.first_hour import files_of
 
 
 def planned(machine, *options):
@@ -61,7 +48,7 @@ def test_a_person_reads_vault_schedule_second_copy_and_kit_in_the_plan(new):
     flat = " ".join(plan.split())
     assert "Vault ~/.local/share/safekept/vault" in flat, plan
     assert "Connect Hermes, Hermes (coder), Claude Code" in flat, plan
-    assert "Schedule every night at 03:30, by cron" in flat, plan
+    assert "Schedule every night at 03:30, with cron" in flat, plan
     assert "Copy to the place that you name, if any" in flat, plan
     assert "Kit ~/safekept-kit-" in flat and plan.rstrip().endswith("Nothing was changed"), plan
 

@@ -23,13 +23,7 @@ from safekept.vault.errors import WrongKey
 from safekept.vault.repo import Repository, Secret
 from safekept.vault.storage import FileKind, LocalStorage
 from support.commands.terminals import Terminal
-from support.users.first_hour import PASSPHRASE, Newcomer, running_cron
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cron(tmp_path_factory):
-    with running_cron(tmp_path_factory.mktemp("cron")):
-        yield
+from support.users.first_hour import PASSPHRASE, Newcomer
 
 
 def set_up_by_options(machine):

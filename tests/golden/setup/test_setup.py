@@ -7,23 +7,14 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 
 from safekept.core.errors import SafekeptError
+from support.commands.terminals import Terminal
 from support.users.contexts import throwaway
-from support.users.first_hour import Newcomer, files_of, running_cron, two_agents
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cron(tmp_path_factory):
-    with running_cron(tmp_path_factory.mktemp("cron")):
-        yield
-
-
-@pytest.fixture
-def new(tmp_path):
-    return two_agents(tmp_path)
+from support.users.first_hour import Newcomer, files_of, two_agents
 
 
 @pytest.fixture(scope="module")
@@ -347,6 +338,25 @@ def test_a_place_that_does_not_work_is_refused_before_anything_is_done(new):
     refused = new.run("setup", "--yes", "--passphrase-file", new.secret, "--destination", place)
     assert refused.returncode != 0 and "inside the home" in refused.stderr
     assert files_of(new.user) == before
+
+
+def test_a_place_that_does_not_work_is_asked_for_again_where_somebody_can_answer(new):
+    place = "/dev/null/copies"
+    words = (sys.executable, "-m", "safekept", "setup", "--destination", place)
+    with Terminal(*words, environment={**new.environment, "TERM": "xterm"}) as terminal:
+        terminal.until("Passphrase (not shown)")
+        told = " ".join(terminal.seen.split())
+        assert f"{place} does not work:" in told and "1 of 4" in told, told
+        assert "run the command again" not in told and "run it again" not in told, told
+        terminal.until_hidden()
+        terminal.type("\n")
+        terminal.until("Where does the second copy go?")
+        terminal.until("Place [")
+        terminal.type(place + "\n")
+        terminal.until("Name a place, or press Enter for none yet:")
+        assert terminal.interrupt() == 130
+    assert terminal.seen.count("does not work:") == 2, terminal.seen
+    assert "again" not in terminal.seen.replace("type the place again", ""), terminal.seen
 
 
 def test_no_agent_at_all_is_said(new):

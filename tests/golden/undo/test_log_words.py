@@ -64,12 +64,14 @@ def test_one_operation_is_told_in_full(say, state):
     text = re.sub(r"\(\d[\d,]* bytes\)", "(NUMBER bytes)", told(whole.out, state))
     same_as("log-one.txt", re.sub(r"(?<=Took       ).*", "MOMENT", text))
     document = json.loads(say("log", name, "--json").out)
+    short = document["lines"][-1]["facts"]["snapshot"][:8]
+    assert f"`safekept snapshot forget {short}`" in whole.out, "it runs as printed"
     assert document["undo"] == {
         "possible": False,
         "command": None,
         "text": f"{name} (snapshot) cannot be taken back: a snapshot changed nothing in your home",
-        "next": ["Let it go if it shall: `safekept snapshot forget ID`"],
-        "commands": [{"verb": "snapshot forget", "arguments": ["ID"]}],
+        "next": [f"Let it go if it shall: `safekept snapshot forget {short}`"],
+        "commands": [{"verb": "snapshot forget", "arguments": [short]}],
     }
     assert document["lines"][0]["facts"]["databases"] == {"state.db": "damaged"}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import glob
 import io
 import json
 import os
@@ -17,7 +19,7 @@ from safekept.actions.setup.steps import SetupChoices, set_up
 from safekept.actions.setup.survey import FoundHome
 from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
 from safekept.actions.snapshots.preview import with_estimate
-from safekept.cli.console import Console, Progress, left_text
+from safekept.cli.console import DOING, Console, Progress, left_text
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, expecting, silent
 from safekept.core.sqlite import check as checking
@@ -28,6 +30,7 @@ from support.commands.in_process import spoken
 from support.commands.waiting import PATIENT, wait_until
 from support.home.homes import make_hermes_home
 from support.users.contexts import throwaway
+from test_map import SOURCE
 
 
 @pytest.mark.parametrize(
@@ -139,6 +142,27 @@ def test_the_screen_moves_each_second_even_where_nothing_is_said(monkeypatch):
     finally:
         progress.close()
     assert "10 B of 100 B" in shown.getvalue()
+
+
+def drawn_phases():
+    """The phases that the code draws: those of events without a sentence."""
+    for path in glob.glob(os.path.join(SOURCE, "**", "*.py"), recursive=True):
+        with open(path, encoding="utf-8") as file:
+            tree = ast.parse(file.read())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Event" and node.args:
+                phase, told = node.args[0], [one.arg for one in node.keywords]
+                if isinstance(phase, ast.Constant) and "text" not in told:
+                    yield phase.value
+
+
+def test_before_every_bar_stands_what_is_done_and_no_amount_where_nothing_is_counted(screen):
+    assert set(drawn_phases()) - set(DOING) == set()
+    progress = Progress("safekept")
+    progress.start()
+    progress.listen(Event("test"))
+    progress.close()
+    assert "trying place" in screen.getvalue() and "0 B" not in screen.getvalue()
 
 
 def test_nothing_of_it_is_said_where_nobody_watches(monkeypatch, capsys):

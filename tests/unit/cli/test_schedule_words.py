@@ -34,7 +34,7 @@ def test_before_the_first_run_it_says_when_that_is(now, following, words):
 @pytest.mark.parametrize(
     ("following", "words"),
     [
-        (at(5, 3, 30), "; next in 13 h"),
+        (at(5, 3, 30), "; next tonight at 03:30"),
         (at(4, 13), "; next within the hour"),
         (0.0, ""),
     ],

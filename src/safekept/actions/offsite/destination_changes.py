@@ -14,19 +14,9 @@ from ..base.record import record
 from .destination import DestinationSetting
 
 
-def note_added(
-    context: UserContext, setting: DestinationSetting, listener: Listener = silent
-) -> DestinationAddFacts:
-    """It stands in the settings now."""
-    work = DestinationAddFacts(destination=setting.name, place=setting.url)
-    record(context, work.line(new_id(), "done"), listener)
-    return work
-
-
-def note_removed(
-    context: UserContext, setting: DestinationSetting, listener: Listener = silent
-) -> DestinationRemoveFacts:
-    """It stands there no more."""
-    work = DestinationRemoveFacts(destination=setting.name, place=setting.url)
-    record(context, work.line(new_id(), "done"), listener)
-    return work
+def note_change(
+    context: UserContext, setting: DestinationSetting, listener: Listener = silent, *, removed: bool = False
+) -> None:
+    """It stands in the settings now; `removed`: it stands there no more."""
+    kind = DestinationRemoveFacts if removed else DestinationAddFacts
+    record(context, kind(destination=setting.name, place=setting.url).line(new_id(), "done"), listener)

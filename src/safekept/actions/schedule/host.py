@@ -123,9 +123,7 @@ def plan_installation(machine: Machine, host: str, call: Call, uid: int) -> Inst
         files = launchd.unit_files(call, directory)
         start = launchd.start_commands(call, next(iter(files)), uid)
         return Installation(LAUNCHD, call.user, files, start=start, stop=launchd.stop_commands(call, uid))
-    note = NextStep(
-        "schedule show", before="cron must run for this; it says nothing when it does not.", after=" tells"
-    )
+    note = NextStep("schedule show", before="cron must be running for this;", after=" says whether it is")
     if call.user:
         files = cron.system_file(call, machine.at("/etc/cron.d"))
         return Installation(CRON, call.user, files, notes=[note])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from safekept.core.errors import SafekeptError
 from safekept.core.journal import Record
 from safekept.core.next_step import NextStep, Step
 from safekept.home.landing import UndoNotPossible
 
 from ..base.context import UserContext
-from ..base.operations.homes import SessionFacts
+from ..base.operations.homes import MarkFacts, SessionFacts, SnapshotFacts
 from ..base.operations.stores import DestinationAddFacts
 from .changes import Change, journal_mentioning
 from .log import require_journal
@@ -146,6 +148,7 @@ def undo_refusal(entry: Record) -> UndoNotPossible:
         told = DestinationAddFacts.read(entry)
         if isinstance(step, NextStep) and told.destination and told.place:
             step = step.filled(NAME=told.destination, URL=told.place)
+        step = _of_these(step, entry)
     return UndoNotPossible(
         f"{entry.operation} ({entry.verb}) cannot be taken back: {why}",
         kept=_KEPT,
@@ -153,6 +156,16 @@ def undo_refusal(entry: Record) -> UndoNotPossible:
         operation=entry.operation,
         verb=entry.verb,
     )
+
+
+def _of_these(step: Step, entry: Record) -> Step:
+    """The same with the snapshots that the operation was about, so that it runs as printed."""
+    one, several = SnapshotFacts.read(entry).snapshot, MarkFacts.read(entry).snapshots
+    names = [name[:8] for name in several or ([one] if one else [])]
+    if isinstance(step, str) or "ID" not in step.arguments or not names:
+        return step
+    words = [word for word in step.arguments if word != "ID"]
+    return replace(step, arguments=(*words, *names))
 
 
 def taken_back(change: Change, by: str) -> UndoNotPossible:

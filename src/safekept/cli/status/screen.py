@@ -332,18 +332,17 @@ def _show_rest(screen: Screen, status: Status) -> None:
 
 
 def _runs(schedule: ScheduleStatus, now: float) -> str:
-    """When it ran and runs again; the host looks every hour whether anything is due."""
-    soon = schedule.next <= now
+    """When it ran and runs again."""
     if not schedule.last:
-        first = "within the hour" if soon else _clock_text(schedule.next, now)
-        return f"first run {first}" if schedule.next else "no run yet"
+        return f"first run {clock_text(schedule.next, now)}" if schedule.next else "no run yet"
     last = f"last run {_ago(schedule.last, now)}, {schedule.state}"
-    following = "within the hour" if soon else f"in {seconds_text(schedule.next - now)}"
-    return f"{last}; next {following}" if schedule.next else last
+    return f"{last}; next {clock_text(schedule.next, now)}" if schedule.next else last
 
 
-def _clock_text(moment: float, now: float) -> str:
-    """`tonight at 03:30`, `tomorrow at 12:00`, `in 3 d`."""
+def clock_text(moment: float, now: float) -> str:
+    """`tonight at 03:30`, `tomorrow at 12:00`, `in 3 d`. The host looks every hour for what is due."""
+    if moment <= now:
+        return "within the hour"
     then, today = datetime.datetime.fromtimestamp(moment), datetime.datetime.fromtimestamp(now)
     days = (then.date() - today.date()).days
     if days > 1:

@@ -38,8 +38,20 @@ _LABELS = {
 _PLANNED = {"settings": "Save", "connect": "Connect", "push": "Copy to", "proof": "Prove"}
 
 
-def show_found(console: Console, user_home: str, found: Survey, before: Unfinished | None = None) -> None:
-    """The homes, and what is there already; `before`: a setup that was cut off and asks no passphrase."""
+def when_words(at: str, host: str) -> str:
+    """`every night at 03:30, with cron`: the same words for a plan, a step and what is there."""
+    if at == "hourly":
+        return f"every hour, with {host}"
+    return f"every {'day' if ',' in at else 'night'} at {at}, with {host}"
+
+
+def show_found(
+    console: Console, user_home: str, found: Survey, at: str, before: Unfinished | None = None
+) -> None:
+    """The homes, and what is there already. `at`: when the schedule runs, as the settings say it.
+
+    `before`: a setup that was cut off, where no passphrase is asked for.
+    """
     screen = Screen(console, user_home)
     console.line("Found on this machine", bold=True)
     for one in found.homes:
@@ -48,7 +60,7 @@ def show_found(console: Console, user_home: str, found: Survey, before: Unfinish
         text = f"{one.place.layout.title} in {screen.path(one.place.home)}{path_text(many)}"
         for number, line in enumerate(folded(text, 2, 4, screen.columns)):
             console.line(f"{'    ' if number else '  '}{line}")
-    for label, text in _there(screen, found):
+    for label, text in _there(screen, found, at):
         screen.fact(label, text)
     if before is not None and before.made:
         ago = seconds_text(max(0.0, time.time() - before.since))
@@ -58,7 +70,7 @@ def show_found(console: Console, user_home: str, found: Survey, before: Unfinish
         )
 
 
-def _there(screen: Screen, found: Survey) -> list[tuple[str, str]]:
+def _there(screen: Screen, found: Survey, at: str) -> list[tuple[str, str]]:
     """What needs no question any more."""
     status, lines = found.status, []
     if found.has_vault:
@@ -72,7 +84,7 @@ def _there(screen: Screen, found: Survey) -> list[tuple[str, str]]:
         lines.append(("Connected", path_text(", ".join(connected))))
     if status.schedule.installed:
         trouble = f"; {status.schedule.trouble}" if status.schedule.trouble else ""
-        lines.append(("Schedule", f"installed with {status.schedule.installed}{trouble}"))
+        lines.append(("Schedule", when_words(at, status.schedule.installed) + trouble))
     return lines
 
 

@@ -185,7 +185,7 @@ def add_command(
     NAME`, takes the first copy there.
     """
     from safekept.actions.offsite.destination import parse_destination
-    from safekept.actions.offsite.destination_changes import note_added
+    from safekept.actions.offsite.destination_changes import note_change
     from safekept.actions.offsite.elsewhere import not_elsewhere
     from safekept.settings.file import add_destination, settings_path
     from safekept.settings.table import bad
@@ -226,7 +226,7 @@ def add_command(
             return 1
     kits = None
     if not dry_run:
-        note_added(context, add_destination(settings.config_directory, fields), console.notes())
+        note_change(context, add_destination(settings.config_directory, fields), console.notes())
         kits = _kit_follows(console, settings)
     path = settings_path(settings.config_directory)
     console.document(
@@ -283,7 +283,7 @@ def name_for(place: str) -> str:
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def remove_command(name: str, dry_run: bool, as_json: bool) -> int:
     """Take a destination out of the settings. The copies that lie there are not touched."""
-    from safekept.actions.offsite.destination_changes import note_removed
+    from safekept.actions.offsite.destination_changes import note_change
     from safekept.settings.file import remove_destination
 
     settings, context, console = start(as_json)
@@ -291,7 +291,7 @@ def remove_command(name: str, dry_run: bool, as_json: bool) -> int:
     if not dry_run or known is None:
         remove_destination(settings.config_directory, name)  # an error where there is none
         if known is not None:
-            note_removed(context, known, console.notes())
+            note_change(context, known, console.notes(), removed=True)
         kits = _kit_follows(console, settings)
     document = {"removed": not dry_run, "dry_run": dry_run, "name": name, "url": known.url if known else None}
     console.document({**document, "kit": kit_document(kits) if kits else None})
@@ -322,6 +322,6 @@ TABLE = {
 }
 
 
-@click.group("destinations", cls=LazyGroup, table=TABLE)
+@click.group("destinations", cls=LazyGroup, table=TABLE, default="list")
 def command() -> None:
     """The places off this host that receive the vault and archives."""

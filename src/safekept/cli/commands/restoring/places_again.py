@@ -31,9 +31,7 @@ def with_places(
     own, added = prepared.own, list(record.destinations)
     for url in _unknown(prepared, record, [one for one in places if one.taken]):
         setting = DestinationSetting(_name(prepared, added, url), url, options=_options(prepared, url))
-        if (
-            setting.is_file
-        ):  # it was a destination before: that it lies on this disk is no reason to refuse it
+        if setting.is_file:  # it was a destination before: lying on this disk is no reason to refuse it
             near = on_a_disk_of_this_machine(own, directory_of(setting))
             setting = replace(setting, same_disk=bool(near))
         added.append(setting)

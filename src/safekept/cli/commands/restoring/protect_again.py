@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from safekept.actions.offsite.destination import table_of
-from safekept.actions.offsite.destination_changes import note_added
+from safekept.actions.offsite.destination_changes import note_change
 from safekept.actions.setup.bring_vault import bring_vault, bytes_to_bring, may_bring, refuse_without_room
 from safekept.actions.setup.machine_record import MachineRecord, read_machine_record
 from safekept.actions.setup.steps import DONE, FAILED, SetupStep
@@ -147,6 +147,6 @@ def _save(settings: Settings, context: UserContext, record: MachineRecord) -> No
     known = {word for one in settings.destinations for word in (one.name, one.url.rstrip("/"))}
     for one in record.destinations:
         if one.name not in known and one.url.rstrip("/") not in known:
-            note_added(context, add_destination(settings.config_directory, table_of(one)))
+            note_change(context, add_destination(settings.config_directory, table_of(one)))
     if record.schedule and "schedule.at" not in settings.given:
         set_value(settings.config_directory, "schedule.at", record.schedule)

@@ -23,6 +23,6 @@ COMMANDS = {
 }
 
 
-@click.group("schedule", cls=LazyGroup, table=COMMANDS)
+@click.group("schedule", cls=LazyGroup, table=COMMANDS, default="show")
 def command() -> None:
     """Snapshots, pushes, sealed archives, care and drills, regularly and without you."""

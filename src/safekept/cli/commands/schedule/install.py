@@ -193,7 +193,7 @@ def _show(console: Console, plan: Installation) -> None:
         for line in text.splitlines():
             console.line(f"      {line}")
     if plan.table:
-        console.fact("Lines", "at the end of your crontab")
+        console.fact("Lines", "in your crontab, at its end")
         for line in plan.table.splitlines():
             console.line(f"      {line}")
     for words in plan.start:
@@ -235,7 +235,7 @@ def remove_command(
     for path, state in states.items():
         console.fact("File", f"{path_text(path)} ({state})")
     if found.table:
-        console.fact("Lines", "of safekept in your crontab")
+        console.fact("Lines", "in your crontab, those of safekept")
     if dry_run:
         console.document({"dry_run": True, "host": found.host, "files": states, "crontab": found.table})
         console.line("Nothing was changed")

@@ -11,7 +11,7 @@ from safekept.core.events import Event
 
 from ...console import Console, path_text, time_text
 from ...options import common_options
-from .options import begin, run_request, user_options
+from .options import begin, machine_of, run_request, user_options
 
 if TYPE_CHECKING:
     from safekept.actions.schedule.install import Installed
@@ -118,28 +118,33 @@ def moment_text(moment: float) -> str:
 @common_options
 def show_command(system: bool, user_name: str, home: str, layout: str, as_json: bool) -> int:
     """What is installed, when it last ran and how that ended, and when each piece of work is due next."""
+    from safekept.actions.schedule.host_start import why_host_will_not_start
     from safekept.actions.schedule.install import installed
     from safekept.actions.schedule.schedule import last_run, plan_due, task_histories
+
+    from ...status.screen import clock_text
 
     settings, context, console = begin(as_json, system, user_name, home)
     request = run_request(settings, context, home=home, layout=layout)
     now = time.time()
     due, known = plan_due(context, request, now), task_histories(context)
     found, last = installed(context), last_run(context)
+    trouble = why_host_will_not_start(context, found, machine_of(settings))[0] if found else ""
     console.document(
         {
             "installed": _installed(found),
+            "trouble": trouble or None,
             "last": last.as_dict() if last else None,
             "next": min(moment for _, moment in due),
             "tasks": [_row(task, moment, known.get(task.name)) for task, moment in due],
         }
     )
-    _show_installed(console, found)
+    _show_installed(console, found, trouble)
     _show_last(console, last)
     console.heading("Regular work")
     for task, moment in due:
         past = known.get(task.name)
-        when = "within the hour" if moment <= now else moment_text(moment)
+        when = clock_text(moment, now)
         done = f"last done {moment_text(past.succeeded)}" if past and past.succeeded else "never done"
         trouble = f"; failed {past.failures} times: {past.text}" if past and past.failures else ""
         console.item(f"{path_text(task.name)}: {done}, next {when}{trouble}")
@@ -164,18 +169,21 @@ def _row(task: Task, moment: float, past: TaskHistory | None) -> dict[str, objec
     }
 
 
-def _show_installed(console: Console, found: Installed | None) -> None:
+def _show_installed(console: Console, found: Installed | None, trouble: str) -> None:
     if found is None:
         console.heading("Nothing is installed here", good=False)
         console.line(f"Install it with: `{console.command('schedule', 'install')}`")
         return
     states = found.states()
-    console.heading(f"Installed with {found.host}", all(state == "as installed" for state in states.values()))
+    good = not trouble and all(state == "as installed" for state in states.values())
+    console.heading(f"Installed with {found.host}", good)
+    if trouble:
+        console.fact("Trouble", trouble)
     console.fact("Since", moment_text(found.time))
     for path, state in states.items():
         console.fact("File", f"{path_text(path)} ({state})")
     if found.table:
-        console.fact("Lines", "in your crontab; see `crontab -l`")
+        console.fact("Lines", "in your crontab: `crontab -l`")
 
 
 def _show_last(console: Console, last: RunNote | None) -> None:

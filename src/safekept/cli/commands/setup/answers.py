@@ -89,11 +89,18 @@ def from_options(
     connect: bool | None,
     at: str,
     dry_run: bool = False,
+    asks: bool = False,
 ) -> tuple[Answers, Needs]:
-    """What options answer, and the questions that they leave."""
+    """What options answer, and the questions that they leave. `asks`: a place that does not work is one."""
     answers = Answers(passphrase=secret, flags=flags)
     if destination and not _is_saved(context, destination):
-        answers.destination = tried_place(console, context, destination, flags, dry_run=dry_run)[0]
+        try:
+            answers.destination = tried_place(console, context, destination, flags, dry_run=dry_run)[0]
+        except SafekeptError as error:
+            if not (asks and needs.destination):
+                raise
+            _say_unusable(console, error, destination)
+            destination = ""
     if connect is not None:
         answers.connect = connect
     if at and at.lower() != NO:
@@ -221,9 +228,7 @@ class Questions:
                 flags = {**self.answers.flags, **same}
                 fields, tried = tried_place(self.console, self.context, place, flags)
             except SafekeptError as error:
-                self._said(f"That does not work: {error.what}")
-                for step in _typed_there(error, place):
-                    self._said(self.console.step(step))
+                _say_unusable(self.console, error, place)
                 self._said("Name a place, or press Enter for none yet:")
                 continue
             self.answers.destination = fields
@@ -257,13 +262,28 @@ class Questions:
                 self._said(f"{error.what}. Once more:")
 
     def _said(self, text: str) -> None:
-        self.console.line(at_words(" " * _INDENT + text, _INDENT, screen_width()))
+        _indented(self.console, text)
+
+
+def _indented(console: Console, text: Step) -> None:
+    console.line(at_words(" " * _INDENT + console.step(text), _INDENT, screen_width()))
+
+
+def _say_unusable(console: Console, error: SafekeptError, place: str) -> None:
+    _indented(console, f"{path_text(place)} does not work: {error.what}")
+    for step in _typed_there(error, place):
+        _indented(console, step)
+
+
+#: What errors of every command say, where here something is typed.
+_AGAIN = re.compile(r"run (?:the command|it) again")
 
 
 def _typed_there(error: SafekeptError, place: str) -> tuple[Step, ...]:
     """What to do about it, in words that can be typed at the question."""
     if not error.facts.get("same_disk"):
-        return error.next_steps
+        again = "type the place again"
+        return tuple(_AGAIN.sub(again, one) if isinstance(one, str) else one for one in error.next_steps)
     return (
         "Plug the disk in or mount it, and type the place again",
         f"If that disk is meant, type `{path_text(place)}{_SAME_DISK}`; a copy there does not count as one "

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from safekept.actions.alarms.declined import decline, take_back
 from safekept.actions.base.context import UserContext
 from safekept.actions.base.unfinished import Unfinished, finished, part_of
-from safekept.actions.offsite.destination_changes import note_added
+from safekept.actions.offsite.destination_changes import note_change
 from safekept.actions.setup.plan import PLANNED, planned
 from safekept.actions.setup.steps import (
     DONE,
@@ -37,7 +37,7 @@ from safekept.settings import Settings, load_settings
 from ...console import Console
 from ...interrupted import together
 from ...options import context_from
-from ...words.setup import show_end, show_step
+from ...words.setup import show_end, show_step, when_words
 from ..schedule.install import schedule_call
 from ..schedule.options import machine_of
 from .answers import Answers, Needs
@@ -90,10 +90,6 @@ def _in_one_of(scope: str, homes: Sequence[FoundHome]) -> bool:
     return any(scope == one.place.home or scope.startswith(one.place.home + "/") for one in homes)
 
 
-def _when(at: str, host: str) -> str:
-    return f"every night at {at}, by {host}"
-
-
 @dataclass(frozen=True, slots=True)
 class Ended:
     """What was done, for a document, and the exit code that says so."""
@@ -129,7 +125,7 @@ class Protecting:
 
         directory = self.settings.config_directory
         if answers.destination:
-            note_added(self.context, add_destination(directory, answers.destination), self.listen)
+            note_change(self.context, add_destination(directory, answers.destination), self.listen)
         if answers.at and answers.at != self.settings.text("schedule.at"):
             set_value(directory, "schedule.at", answers.at)
         if answers.at and len(self.found.homes) > 1 and not self.settings.texts("schedule.homes"):
@@ -211,7 +207,7 @@ class Protecting:
             guard_updates=self._guard if wanted and self.machine.updates else None,
             not_guarded=self.machine.not_guarded if wanted or any(one.connected for one in hermes) else None,
             install_schedule=self._install if answers.at else None,
-            when=_when(answers.at, self.machine.host),
+            when=when_words(answers.at, self.machine.host),
             kit=os.path.abspath(os.path.expanduser(kit)) if kit else ("" if fresh else None),
             selection=Selection(
                 include=self.settings.texts("backup.include"), exclude=self.settings.texts("backup.exclude")
@@ -241,7 +237,7 @@ class Protecting:
         call = schedule_call(self.settings, self.context, home=home)
         plan = plan_installation(machine, find_host(machine, system=False), call, os.getuid())
         install(self.context, plan, machine.run)
-        return _when(self.settings.text("schedule.at"), plan.host)
+        return when_words(self.settings.text("schedule.at"), plan.host)
 
     def _is_usual(self, home: str) -> bool:
         try:

@@ -93,7 +93,8 @@ def command(
         needs = replace(needs, passphrase=True)  # one may be there that was never shown
     elif earlier is not None and earlier.made and (given or (console.can_ask() and not yes)):
         needs = replace(needs, passphrase=True)  # one was shown, and may be lost
-    show_found(console, settings.user_home, found, None if needs.passphrase else earlier)
+    at_now = settings.text("schedule.at")
+    show_found(console, settings.user_home, found, at_now, None if needs.passphrase else earlier)
     if machine.program.passing:
         console.say(f"Note: {PASSING}")
     secret: Secret | None = None
@@ -111,6 +112,7 @@ def command(
         connect=connect,
         at=at,
         dry_run=dry_run,
+        asks=console.can_ask() and not yes and not dry_run,
     )
     if dry_run and given:  # it is not even read
         left = replace(left, passphrase=False)

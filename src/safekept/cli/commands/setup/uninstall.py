@@ -175,7 +175,7 @@ class Words:
             self.screen.fact("Connected", path_text(names))
         if schedule is not None:
             where = "lines in your crontab" if schedule.table else ", ".join(schedule.files)
-            self.screen.fact("Schedule", f"{schedule.host}: {path_text(where)}")
+            self.screen.fact("Schedule", f"installed with {schedule.host}: {path_text(where)}")
         if wrapper is not None:
             was = f"; what was there comes back from {wrapper.aside}" if wrapper.aside else ""
             text = wrapper.left or f"{wrapper.path}{was}"

@@ -171,6 +171,6 @@ TABLE = {
 }
 
 
-@click.group("sessions", cls=LazyGroup, table=TABLE)
+@click.group("sessions", cls=LazyGroup, table=TABLE, default="list")
 def command() -> None:
     """Bring one conversation back out of an older state.db, and leave every other as it is."""

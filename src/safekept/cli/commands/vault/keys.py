@@ -176,7 +176,7 @@ TABLE = {
 }
 
 
-@click.group("key", cls=LazyGroup, table=TABLE)
+@click.group("key", cls=LazyGroup, table=TABLE, default="list")
 def keys_command() -> None:
     """The keys and passphrases that open the vault. Every one of them opens everything."""
 
