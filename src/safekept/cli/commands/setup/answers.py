@@ -129,7 +129,7 @@ class Questions:
         context: UserContext,
         needs: Needs,
         answers: Answers,
-        before: Unfinished | None,
+        before: Unfinished | None = None,
     ) -> None:
         self.console, self.context, self.needs, self.answers = console, context, needs, answers
         self.before = before  # a setup that was cut off
