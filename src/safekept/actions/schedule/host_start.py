@@ -93,7 +93,8 @@ def _searched(found: Installed, machine: Machine) -> str:
                 texts.append(file.read())
     for text in texts:
         words = [word for line in cron.own_lines(text) for word in shlex.split(line.replace("\\%", "%"))]
-        for word in [*words, *re.findall(r'^Environment="?([^"\n]*)', text, re.M)]:
+        words += map(str, re.findall(r'^Environment="?([^"\n]*)', text, re.M))
+        for word in words:
             if word.startswith("PATH="):
                 return word.removeprefix("PATH=").replace("%%", "%")
         if listed := re.search(r"<key>PATH</key>\s*<string>([^<]*)</string>", text):
