@@ -114,5 +114,5 @@ def import_archive(
         need_consent("import", plan, yes)
         done = prepared.carry_out()
     counts = done.facts.document("operation", "created", "replaced", "removed")
-    notes = tuple(done.hints)
+    notes = tuple(done.notes)
     return Restored(source, plan, True, **counts, complete=not plan.missing, lost=plan.missing, notes=notes)

@@ -42,7 +42,7 @@ def plan_of(prepared: PreparedRestore | PreparedImport) -> RestorePlan:
         replace=tuple(plan.replace),
         remove=tuple(plan.remove),
         same=len(plan.same),
-        outside=tuple(plan.outside),
+        outside=tuple(prepared.writes_outside),
         obstacles=tuple(plan.obstacles),
         needs_consent=tuple(prepared.questions),
         missing=tuple(Missing(path, reason) for path, reason in prepared.losses),

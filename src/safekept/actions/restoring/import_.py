@@ -9,15 +9,15 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from safekept.archive import HASH_NONE, NO_LIMITS, Archive, Limits, leaves_target, open_archive
 from safekept.core.entries import Kind, Source
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
-from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
-from safekept.home.landing import Landed, LandingPlan, Targets, expire, land, plan_landing
+from safekept.home.landing import Targets, plan_landing
 from safekept.home.layout import recognise
 from safekept.home.owner import users_home
 
@@ -26,12 +26,10 @@ from ..base.context import HomeRef, UserContext
 from ..base.imported_code import code_files
 from ..base.operations.homes import ImportFacts
 from ..base.own_places import refuse_unsafe_target
-from ..base.record import record, recording
 from ..base.recovery import recover_interrupted
 from ..base.scope import damaged_in, losses, spared
-from ..hosts.connections_after_restore import staying_connected
-from ..undo.safety_snapshot import take_undo_point
-from .starting import Wrapper, make_wrappers, newly_made, starting_hints
+from .prepared import BroughtBack, PreparedLanding, files_text
+from .starting import starting_hints
 
 
 class NotABackup(SafekeptError):
@@ -57,33 +55,15 @@ class ImportRequest:
     own_files: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """What was done."""
-
-    operation: str
-    place: HomeRef
-    landed: Landed
-    facts: ImportFacts  # what the journal says of it, and every document
-    wrappers: list[Wrapper] = field(default_factory=list)
-    hints: list[str] = field(default_factory=list)
-
-    @property
-    def undo_point(self) -> str:
-        """The snapshot that was taken first; empty where there is none."""
-        return self.facts.undo_point or ""
-
-
 @dataclass(slots=True)
-class PreparedImport:
-    """An opened archive with its plan: look at it, ask, then carry it out."""
+class PreparedImport(PreparedLanding):
+    """An opened archive with its plan."""
 
-    context: UserContext
+    noun: ClassVar[str] = "archive"
+    point: ClassVar[str] = "pre-import"
+
     request: ImportRequest
     archive: Archive
-    source: Source
-    place: HomeRef
-    plan: LandingPlan
     doubt: str = ""  # why it may be no home at all, where only a name speaks for it
 
     @property
@@ -120,71 +100,26 @@ class PreparedImport:
     def questions(self) -> list[str]:
         """Why consent is needed; empty where an import may just go on."""
         plan = self.plan
-        reasons = [self.doubt] if self.doubt else []
-        if plan.replace:
-            reasons.append(f"{_files(len(plan.replace), 'existing file')} would be replaced")
-        if plan.remove:
-            reasons.append(f"{_files(len(plan.remove), 'file')} that the archive lacks would be removed")
-        if plan.outside:
-            reasons.append(f"{_files(len(plan.outside), 'file')} outside the home would be written")
+        reasons = [*([self.doubt] if self.doubt else []), *self.consent_reasons()]
         if plan.executable and self.foreign:
-            count = _files(len(plan.executable), "file")
+            count = files_text(len(plan.executable), "file")
             reasons.append(f"{count} that the agent can run would come from an archive made elsewhere")
         if self.foreign and (links := self.links_out):
-            count = _files(len(links), "link")
+            count = files_text(len(links), "link")
             reasons.append(f"{count} out of the home would come from an archive made elsewhere")
         return reasons
 
-    def carry_out(self, listener: Listener = silent) -> Imported:
-        """Stage, prove, swap in; journalled either way."""
-        operation = new_id()
+    def carry_out(self, listener: Listener = silent) -> BroughtBack:
+        """Keep what is there, stage, prove, swap in; journalled either way."""
         work = ImportFacts(
-            home=self.place.home,
-            layout=self.place.layout.name,
             archive=os.path.abspath(self.request.file),
             exact=self.request.exact,
-            only=tuple(self.request.only),
             code_files=code_files(self.plan),
-            directory=self.context.caller.directory or None,
         )
-        record(self.context, work.line(operation, "begun"), listener)
-        with (
-            staying_connected(self.context, self.place.home) as notes,
-            recording(self.context, operation, work, listener),
-        ):
-            work.undo_point = self._undo_point(listener)
-            landed = land(
-                self.source,
-                self.plan,
-                operation=operation,
-                deadline=self.request.deadline,
-                allow_damaged=self.request.allow_damaged,
-                without_search=self.request.without_search,
-                listener=listener,
-            )
-        state = "incomplete" if self.losses else "done"
-        wrappers: list[Wrapper] = []
-        if not self.request.into and not self.request.only:
-            wrappers = make_wrappers(self.place, self.context)
-        work.add({**landed.as_dict(), "wrappers": newly_made(wrappers)})
-        record(self.context, work.line(operation, state), listener)
-        if not self.request.into:
-            expire(self.place.home, self.request.keep_days)
-        return Imported(operation, self.place, landed, work, wrappers, [*self._hints(), *notes])
-
-    def _undo_point(self, listener: Listener) -> str:
-        """A snapshot of what would be replaced, where there is a vault; the landing keeps it, too."""
-        if self.request.into or not (self.plan.replace or self.plan.remove):
-            return ""
-        label = f"before importing {os.path.basename(self.request.file)}"
-        deadline = self.request.deadline
-        return take_undo_point(
-            self.context, self.place, "pre-import", label, deadline=deadline, listener=listener
-        )
-
-    def _hints(self) -> list[str]:
-        """What an archive does not hold, and the commands that bring it; safekept installs none of it."""
-        return [] if self.request.into else starting_hints(self.place, self.context)
+        done = self.bring_back(work, f"before importing {os.path.basename(self.request.file)}", listener)
+        # What an archive does not hold, and the commands that bring it; safekept installs none of it.
+        hints = [] if self.request.into else starting_hints(self.place, self.context)
+        return replace(done, notes=[*hints, *done.notes])
 
 
 @contextlib.contextmanager
@@ -215,7 +150,7 @@ def prepare_import(
         )
         own = _own_files(source, request.own_files)
         plan.executable = [path for path in plan.executable if path not in own]
-        yield PreparedImport(context, request, archive, source, place, plan, doubt)
+        yield PreparedImport(context, request, source, place, plan, archive, doubt)
 
 
 def _own_files(source: Source, known: Mapping[str, str]) -> set[str]:
@@ -272,7 +207,3 @@ def _what_it_is(context: UserContext, request: ImportRequest, archive: Archive) 
 
 def _target(context: UserContext, request: ImportRequest, layout_name: str) -> HomeRef:
     return context.locate(request.into or request.home, layout_name, existing=False)
-
-
-def _files(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -40,7 +40,14 @@ from .rebuild_build import Built, build, restore_times_after_checks
 from .rebuild_request import RebuildRequest
 from .rebuild_source import Origin, open_origin
 from .rebuild_target import RebuildTarget, building, inspect_target, no_room, put_in_place, refuse_held
-from .starting import Wrapper, make_wrappers, newly_made, starting_hints
+from .starting import (
+    Wrapper,
+    make_wrappers,
+    newly_made,
+    planned_wrappers,
+    profiles_in,
+    starting_hints,
+)
 
 
 class AnotherLayout(SafekeptError):
@@ -117,6 +124,12 @@ class PreparedRebuild:
             if count:
                 asked.append(f"{count:,} files that the agent can run come from an archive of another tool")
         return asked
+
+    @property
+    def wrappers(self) -> list[Wrapper]:
+        """The commands of profiles that will be made, are there, or are not made."""
+        names = profiles_in(self.place, (entry.path for entry in self.subject.entries))
+        return planned_wrappers(self.place, self.context, names)
 
     def carry_out(self, listener: Listener = silent) -> Rebuilt:
         """Build, prove, put in place; journalled either way."""

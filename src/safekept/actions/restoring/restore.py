@@ -10,14 +10,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from safekept.core.entries import Outcome
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
-from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep, Step, reworded
-from safekept.home.landing import TRY_OLDER, Landed, LandingPlan, Targets, expire, land, plan_landing
+from safekept.home.landing import TRY_OLDER, Targets, plan_landing
 from safekept.home.owner import users_home
 from safekept.vault.errors import NoSuchVault, VaultDamaged
 from safekept.vault.read import HomeSource
@@ -27,19 +26,16 @@ from ..alarms.alarms import open_alarms
 from ..base.context import HomeRef, UserContext
 from ..base.operations.homes import RestoreFacts
 from ..base.own_places import refuse_unsafe_target
-from ..base.record import record, recording
 from ..base.recovery import recover_interrupted
 from ..base.scope import damaged_in, losses, removal_scope, targets_of, within, without_removal
-from ..hosts.connections_after_restore import staying_connected
 from ..snapshots.choosing import MACHINE_GONE, choose, latest_to_restore, usual_ones
 from ..snapshots.listing import Listed, Listing, list_home
 from ..snapshots.soundness import Doubt, is_named, reasons_against, sound_ones
 from ..snapshots.stored_home import NotAHome, Stored, open_stored, path_in_home, reading
-from ..undo.safety_snapshot import take_undo_point
 from ..vault.opening import open_vault
 from ..vault.place import known_vault
 from .databases import RowsGoing, compare_databases
-from .starting import Wrapper, make_wrappers, newly_made
+from .prepared import BroughtBack, PreparedLanding
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,40 +57,18 @@ class RestoreRequest:
     isolated: bool = False  # count rows in a helper process: where threads may be at the same databases
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """What was done."""
-
-    operation: str
-    place: HomeRef
-    landed: Landed
-    facts: RestoreFacts  # what the journal says of it, and every document
-    lost: list[tuple[str, str]]  # what the vault could not give, or never had: path and reason
-    wrappers: list[Wrapper] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)  # what became of the agents' connections
-
-    @property
-    def complete(self) -> bool:
-        return not self.lost
-
-    @property
-    def undo_point(self) -> str:
-        """The snapshot that was taken first; empty where there is none."""
-        return self.facts.undo_point or ""
-
-
 @dataclass(slots=True)
-class PreparedRestore:
-    """A chosen snapshot with its plan: look at it, ask, then carry it out."""
+class PreparedRestore(PreparedLanding):
+    """A chosen snapshot with its plan."""
 
-    context: UserContext
+    noun: ClassVar[str] = "snapshot"
+    point: ClassVar[str] = "pre-restore"
+
     request: RestoreRequest
+    source: HomeSource
     repository: Repository
     chosen: Listed
-    source: HomeSource
     manifest: Mapping[str, Any] | None
-    place: HomeRef
-    plan: LandingPlan
     left_outside: list[str] = field(default_factory=list)
     removal_scope: str = ""  # where that is less than the home: what an exact restore may remove
     newer: Listed | None = None  # a quick snapshot that is newer than what `latest` meant
@@ -120,17 +94,7 @@ class PreparedRestore:
     @property
     def questions(self) -> list[str]:
         """Why consent is needed; empty where a restore may just go on."""
-        plan = self.plan
-        reasons = []
-        if plan.replace:
-            reasons.append(f"{_files(len(plan.replace), 'existing file')} would be replaced")
-        if self.going:
-            reasons.append(f"{going_text(self.going)} would go")
-        if plan.remove:
-            reasons.append(f"{_files(len(plan.remove), 'file')} that the snapshot lacks would be removed")
-        if plan.outside:
-            reasons.append(f"{_files(len(plan.outside), 'file')} outside the home would be written")
-        return reasons
+        return self.consent_reasons(going_text(self.going))
 
     def again(self, snapshot: Listed, before: str, *more: str) -> NextStep:
         """The same restore of another snapshot, or of this one by its id."""
@@ -150,62 +114,14 @@ class PreparedRestore:
                 self.again(self.chosen, "Or this one all the same, by its id:", "--yes"),
             )
 
-    def carry_out(self, listener: Listener = silent) -> Restored:
+    def carry_out(self, listener: Listener = silent) -> BroughtBack:
         """Keep what is there, stage, prove, swap in; journalled either way."""
+        plan = self.plan
+        work = RestoreFacts(snapshot=self.chosen.id, exact=self.request.exact)
+        databases = any(self.place.layout.database(path) for path in (*plan.replace, *plan.remove))
+        label = f"before restoring {self.chosen.short}"
         with self._worded():
-            return self._carry_out(listener)
-
-    def _carry_out(self, listener: Listener) -> Restored:
-        operation = new_id()
-        work = RestoreFacts(
-            home=self.place.home,
-            layout=self.place.layout.name,
-            snapshot=self.chosen.id,
-            exact=self.request.exact,
-            only=tuple(self.plan.only),
-            directory=self.context.caller.directory or None,
-        )
-        record(self.context, work.line(operation, "begun"), listener)
-        with (
-            staying_connected(self.context, self.place.home) as notes,
-            recording(self.context, operation, work, listener),
-        ):
-            work.undo_point = self._undo_point(listener)
-            landed = land(
-                self.source,
-                self.plan,
-                operation=operation,
-                deadline=self.request.deadline,
-                allow_damaged=self.request.allow_damaged,
-                leave_lost=True,
-                without_search=self.request.without_search,
-                listener=listener,
-            )
-        lost = self.losses
-        lost += [(one.path, one.reason) for one in landed.remarks if one.outcome is Outcome.UNREADABLE]
-        state = "incomplete" if lost else "done"
-        wrappers: list[Wrapper] = []
-        if not self.request.into and not self.plan.only:
-            wrappers = make_wrappers(self.place, self.context)
-        work.add({**landed.as_dict(), "wrappers": newly_made(wrappers)})
-        record(self.context, work.line(operation, state), listener)
-        if not self.request.into:
-            expire(self.place.home, self.request.keep_days)
-        return Restored(operation, self.place, landed, work, lost, wrappers, notes)
-
-    def _undo_point(self, listener: Listener) -> str:
-        if self.request.into or not (self.plan.replace or self.plan.remove):
-            return ""
-        databases = any(self.place.layout.database(path) for path in (*self.plan.replace, *self.plan.remove))
-        return take_undo_point(
-            self.context,
-            self.place,
-            "pre-restore",
-            f"before restoring {self.chosen.short}",
-            check=databases,
-            deadline=self.request.deadline,
-            listener=listener,
-        )
+            return self.bring_back(work, label, listener, check=databases, leave_lost=True)
 
     @contextlib.contextmanager
     def _worded(self) -> Iterator[None]:
@@ -286,12 +202,12 @@ def prepare_restore(
         yield PreparedRestore(
             context,
             request,
-            repository,
-            chosen,
             source,
-            stored.manifest,
             place,
             plan,
+            repository,
+            chosen,
+            stored.manifest,
             left,
             speaks,
             newer,
@@ -378,7 +294,3 @@ def restore_steps(steps: tuple[Step, ...], snapshot: str) -> tuple[Step, ...]:
 
     older = NextStep("snapshot list", before="Try an older one:")
     return tuple(older if step == TRY_OLDER else step for step in reworded(steps, words))
-
-
-def _files(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

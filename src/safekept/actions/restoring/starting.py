@@ -7,17 +7,24 @@ import os
 import shlex
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from safekept.core.files.small import read_start
 from safekept.core.owner import foreign_owner
 
 from ..base.context import HomeRef, UserContext
 
+if TYPE_CHECKING:
+    from safekept.home.landing import LandingPlan
+
 # Profile commands: `~/.local/bin/NAME` starts the agent with that profile. They are not part of a home,
-# so an import makes them again. A wrapper is only ever created, never overwritten, and a name that would
-# hide another command is left alone and reported. Undoing the import takes those away that it made, as long
-# as nobody changed them.
+# so an import makes them again, and its plan names them. A wrapper is only ever created, never overwritten,
+# and a name that would hide another command is left alone and reported. Undoing the import takes those away
+# that it made, as long as nobody changed them. They are the agent's: `uninstall` names them and leaves them.
+
+
+NEW = "new"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +33,44 @@ class Wrapper:
 
     profile: str
     path: str
-    state: str  # "made", "present" or "skipped"
+    state: str  # "new" (in a plan), "made", "present" or "skipped"
     note: str = ""
 
     def as_dict(self) -> dict[str, str]:
         return {"profile": self.profile, "path": self.path, "state": self.state, "note": self.note}
 
 
+def planned_wrappers(place: HomeRef, context: UserContext, profiles: Iterable[str]) -> list[Wrapper]:
+    """What `make_wrappers` would do for these profiles; nothing is written."""
+    directory = os.path.join(context.places.user_home, place.layout.wrapper_directory)
+    return [_wrapper(name, directory, place, context) for name in profiles]
+
+
 def make_wrappers(place: HomeRef, context: UserContext) -> list[Wrapper]:
     """Make the missing ones for every profile of this home that has settings of its own."""
-    directory = os.path.join(context.places.user_home, place.layout.wrapper_directory)
-    return [_wrapper(name, directory, place, context) for name in profiles_of(place)]
+    return [
+        _made(one, place, context) if one.state == NEW else one
+        for one in planned_wrappers(place, context, profiles_of(place))
+    ]
+
+
+def _made(one: Wrapper, place: HomeRef, context: UserContext) -> Wrapper:
+    try:
+        _write(one.path, one.profile, place, context)
+    except OSError as error:
+        return replace(one, state="skipped", note=f"it cannot be written: {error.strerror}")
+    return replace(one, state="made")
+
+
+def made_before(context: UserContext) -> dict[str, str]:
+    """The commands that restores, imports and rebuilds made here and nobody changed: path and profile."""
+    found: dict[str, str] = {}
+    with contextlib.suppress(OSError):
+        for entry in context.journal.read():
+            for one in _listed(entry.facts.get("wrappers")):
+                if _text(one["path"]) == one["text"]:
+                    found[one["path"]] = os.path.basename(one["path"])
+    return found
 
 
 def newly_made(wrappers: Iterable[Wrapper]) -> list[dict[str, str]]:
@@ -75,17 +109,43 @@ def _text(path: str) -> str:
 
 def profiles_of(place: HomeRef) -> list[str]:
     """The names of the profiles in a home that are more than an empty directory."""
+    return profiles_in(place, _proofs(place))
+
+
+def profiles_after(place: HomeRef, plan: LandingPlan) -> list[str]:
+    """Those that are there once a plan was carried out."""
+    return profiles_in(place, (_proofs(place) - set(plan.remove)) | plan.items.keys())
+
+
+def profiles_in(place: HomeRef, paths: Iterable[str]) -> list[str]:
+    """Those that these paths of a home prove."""
+    layout = place.layout
+    if not layout.profiles or not layout.wrapper_command or foreign_owner(place.home) is not None:
+        return []  # root makes no commands for others
+    parts = (path.split("/") for path in paths)
+    return sorted(
+        {
+            part[1]
+            for part in parts
+            if len(part) == 3 and part[0] == layout.profiles and part[2] in layout.profile_proof
+        }
+    )
+
+
+def _proofs(place: HomeRef) -> set[str]:
+    """The files in a home that make a directory of it a profile."""
     layout = place.layout
     if foreign_owner(place.home) is not None:
-        return []  # root looks into nobody's home, and makes no commands for others
+        return set()  # root looks into nobody's home
     folder = os.path.join(place.home, layout.profiles)
-    if not layout.profiles or not layout.wrapper_command or not os.path.isdir(folder):
-        return []
-    return [
-        name
-        for name in sorted(os.listdir(folder))
-        if any(os.path.isfile(os.path.join(folder, name, proof)) for proof in layout.profile_proof)
-    ]
+    if not layout.profiles or not os.path.isdir(folder):
+        return set()
+    return {
+        f"{layout.profiles}/{name}/{proof}"
+        for name in os.listdir(folder)
+        for proof in layout.profile_proof
+        if os.path.isfile(os.path.join(folder, name, proof))
+    }
 
 
 def _wrapper(name: str, directory: str, place: HomeRef, context: UserContext) -> Wrapper:
@@ -100,12 +160,8 @@ def _wrapper(name: str, directory: str, place: HomeRef, context: UserContext) ->
     elsewhere = shutil.which(name, path=search)
     if elsewhere:
         return Wrapper(name, path, "skipped", f"`{name}` is already a command: {elsewhere}")
-    try:
-        _write(path, name, place, context)
-    except OSError as error:
-        return Wrapper(name, path, "skipped", f"it cannot be written: {error.strerror}")
     on_path = directory in search.split(os.pathsep)
-    return Wrapper(name, path, "made", "" if on_path else f"{directory} is not on your PATH")
+    return Wrapper(name, path, NEW, "" if on_path else f"{directory} is not on your PATH")
 
 
 def _starts_profile(path: str, name: str) -> bool:

@@ -19,6 +19,7 @@ from safekept.vault.storage import DIRECTORIES, RESERVE
 from ..base.context import UserContext
 from ..base.operations.stores import VaultKitFacts
 from ..base.own_places import known_homes, within
+from ..restoring.starting import made_before
 from ..vault.place import is_remote
 
 
@@ -58,6 +59,10 @@ def what_remains(context: UserContext, config_directory: str) -> list[Remaining]
         found.append(Remaining("your settings", config_directory))
     if places.cache_directory and os.path.exists(places.cache_directory):
         found.append(Remaining("a cache", places.cache_directory))
+    for path, profile in made_before(context).items():
+        found.append(
+            Remaining(f"starts profile {profile} of your agent; it came with a restore", path, store=False)
+        )
     found += [Remaining("a kit, with the key", path, store=False) for path in _kits(context)]
     found += [Remaining(f"copies in {one.name}", one.url, False) for one in context.choices.destinations]
     return found

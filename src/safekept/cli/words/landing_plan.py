@@ -15,6 +15,7 @@ from ..console import Console, at_words, count_text, path_text, screen_width, si
 from .snapshots import age_text
 
 if TYPE_CHECKING:
+    from safekept.actions.restoring.starting import Wrapper
     from safekept.actions.snapshots.listing import Listed
     from safekept.actions.snapshots.soundness import Doubt
     from safekept.core.next_step import Step
@@ -44,6 +45,17 @@ def show_obstacles(console: Console, plan: LandingPlan) -> None:
         console.fact("In use", f"{path_text(path)} is open in {holder}; it is restored through SQLite")
     for sentence in plan.obstacles:
         console.fact("In the way", sentence)
+
+
+def show_wrappers(console: Console, wrappers: Iterable[Wrapper]) -> None:
+    """The commands of profiles, which lie outside the home: in a plan, and after the deed."""
+    for one in wrappers:
+        note = f" ({one.note})" if one.note else ""
+        if one.state in ("new", "made"):
+            verb = "will start" if one.state == "new" else "starts"
+            console.fact("Command", f"{path_text(one.path)} {verb} profile {one.profile}{note}")
+        elif one.state == "skipped":
+            console.fact("Command", f"none for profile {path_text(one.profile)}: {one.note}")
 
 
 def show_losses(console: Console, lost: Sequence[tuple[str, str]], damaged: Collection[str]) -> None:

@@ -11,7 +11,7 @@ from safekept.core.ages import seconds_text
 from safekept.core.next_step import NextStep
 
 from ..console import Console, count_text, path_argument, path_text, size_text, time_text
-from .landing_plan import SHOWN, show_paths, show_rows
+from .landing_plan import SHOWN, show_paths, show_rows, show_wrappers
 from .remarks import census_lines
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def rebuild_document(prepared: PreparedRebuild) -> dict[str, object]:
         "free_bytes": prepared.free,
         "outside": list(prepared.outside.values()),
         "left_out": prepared.left_out,
+        "wrappers": [wrapper.as_dict() for wrapper in prepared.wrappers],
         "missing": [{"path": path, "reason": reason} for path, reason in prepared.losses],
         "needs_consent": prepared.questions,
     }
@@ -77,6 +78,7 @@ def show_rebuild_plan(console: Console, prepared: PreparedRebuild, places: Seque
         console.fact("Puts aside", f"what is there now, as {path_text(ground.aside)}")
     for path in prepared.outside.values():
         console.fact("Outside", path_text(path))
+    show_wrappers(console, prepared.wrappers)
     show_paths(console, "Left out", prepared.left_out, "bound to the machine that is gone")
 
 
@@ -119,12 +121,7 @@ def show_rebuilt(console: Console, prepared: PreparedRebuild, rebuilt: Rebuilt, 
     console.fact("Time", time_text(done.seconds or 0.0))
     for path, reason in rebuilt.lost[:SHOWN]:
         console.fact("Missing", f"{path_text(path)}: {reason}" if path else reason)
-    for wrapper in rebuilt.wrappers:
-        if wrapper.state == "made":
-            note = f" ({wrapper.note})" if wrapper.note else ""
-            console.fact("Command", f"{path_text(wrapper.path)} starts profile {wrapper.profile}{note}")
-        elif wrapper.state == "skipped":
-            console.fact("Command", f"none for profile {path_text(wrapper.profile)}: {wrapper.note}")
+    show_wrappers(console, rebuilt.wrappers)
     if ground.aside:
         console.fact("Put aside", path_text(ground.aside))
         console.fact("Back again", f"`{ground.bring_back}`")

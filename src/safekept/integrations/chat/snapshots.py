@@ -113,6 +113,8 @@ def _shown(prepared: PreparedRestore) -> Answer:
         if paths:
             more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
             lines.append(f"  {len(paths)} {what}: {', '.join(sorted(paths)[:_NAMED])}{more}")
+    outside = prepared.writes_outside
+    lines += [f"  {len(outside)} written outside the home: {', '.join(outside)}"] if outside else []
     if len(lines) == 1:
         return f"The home is as snapshot {chosen.short} has it: nothing would change.", {}, True
     if prepared.doubt is not None and prepared.doubt.sound is not None:

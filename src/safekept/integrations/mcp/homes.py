@@ -15,7 +15,8 @@ from .caller import Caller
 from .tokens import of_restore
 
 if TYPE_CHECKING:
-    from safekept.actions.restoring.restore import PreparedRestore, Restored
+    from safekept.actions.restoring.prepared import BroughtBack
+    from safekept.actions.restoring.restore import PreparedRestore
     from safekept.actions.snapshots.listing import Listed
 
 
@@ -172,7 +173,7 @@ def _restore_plan(prepared: PreparedRestore) -> ToolAnswer:
     answer.items("Would be replaced", plan.replace)
     answer.items("Would be made", plan.create)
     answer.items("Would be removed", plan.remove)
-    answer.items("Outside the home", plan.outside)
+    answer.items("Outside the home", prepared.writes_outside)
     answer.items("Databases in use", [f"{path}: {holder}" for path, holder in plan.held])
     answer.items("Not in the snapshot", [f"{path}: {reason}" for path, reason in prepared.losses])
     answer.items("In the way", plan.obstacles)
@@ -180,7 +181,7 @@ def _restore_plan(prepared: PreparedRestore) -> ToolAnswer:
     return answer
 
 
-def _restored(done: Restored) -> ToolAnswer:
+def _restored(done: BroughtBack) -> ToolAnswer:
     landed = done.landed
     answer = ToolAnswer(
         data={

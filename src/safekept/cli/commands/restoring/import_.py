@@ -7,7 +7,8 @@ import os
 import click
 
 from safekept.actions.base.scope import damaged_in
-from safekept.actions.restoring.import_ import Imported, ImportRequest, PreparedImport, prepare_import
+from safekept.actions.restoring.import_ import ImportRequest, PreparedImport, prepare_import
+from safekept.actions.restoring.prepared import BroughtBack
 from safekept.archive.errors import ArchiveUnknown
 from safekept.core.entries import Outcome
 from safekept.core.errors import SafekeptError
@@ -25,6 +26,7 @@ from ...words.landing_plan import (
     show_obstacles,
     show_paths,
     show_stayed,
+    show_wrappers,
 )
 from ...words.remarks import census_lines
 
@@ -174,6 +176,7 @@ def _plan_document(prepared: PreparedImport) -> dict[str, object]:
         "missing": [{"path": path, "reason": reason} for path, reason in prepared.losses],
         "remarks": [remark.as_dict() for remark in prepared.source.remarks],
         "plan": prepared.plan.as_dict(),
+        "wrappers": [wrapper.as_dict() for wrapper in prepared.wrappers],
         "needs_consent": prepared.questions,
     }
 
@@ -194,13 +197,14 @@ def _show_plan(console: Console, prepared: PreparedImport) -> None:
     for remark in prepared.source.remarks[:SHOWN]:
         console.fact("Left out", f"{path_text(remark.path)}: {remark.reason}")
     show_changes(console, plan)
+    show_wrappers(console, prepared.wrappers)
     if prepared.foreign:
         show_paths(console, "Can run", plan.executable, "plugins, hooks, scripts, jobs: look at them first")
         show_paths(console, "Links out", prepared.links_out, "what is written there lands outside the home")
     show_obstacles(console, plan)
 
 
-def _show_result(console: Console, prepared: PreparedImport, imported: Imported) -> int:
+def _show_result(console: Console, prepared: PreparedImport, imported: BroughtBack) -> int:
     landed, place = imported.landed, imported.place
     named = prepared.request.into or prepared.request.home
     undo = console.command("undo", imported.operation, *(("--home", place.home) if named else ()))
@@ -210,7 +214,7 @@ def _show_result(console: Console, prepared: PreparedImport, imported: Imported)
             **imported.facts.document("operation", "home", "layout", "undo_point"),
             "landed": imported.facts.landed(),
             "wrappers": [wrapper.as_dict() for wrapper in imported.wrappers],
-            "hints": imported.hints,
+            "hints": imported.notes,
             "undo": undo,
         }
     )
@@ -232,13 +236,8 @@ def _show_result(console: Console, prepared: PreparedImport, imported: Imported)
     show_stayed(console, prepared.plan)
     for remark in landed.remarks[:SHOWN]:
         console.fact("Note", f"{path_text(remark.path)}: {remark.reason}")
-    for wrapper in imported.wrappers:
-        if wrapper.state == "made":
-            note = f" ({wrapper.note})" if wrapper.note else ""
-            console.fact("Command", f"{path_text(wrapper.path)} starts profile {wrapper.profile}{note}")
-        elif wrapper.state == "skipped":
-            console.fact("Command", f"none for profile {path_text(wrapper.profile)}: {wrapper.note}")
-    for hint in imported.hints:
+    show_wrappers(console, imported.wrappers)
+    for hint in imported.notes:
         console.fact("Next", hint)
     if landed.replaced or landed.removed or landed.created:
         if landed.replaced or landed.removed:
@@ -247,7 +246,7 @@ def _show_result(console: Console, prepared: PreparedImport, imported: Imported)
     return 0 if whole else 3
 
 
-def _proof(prepared: PreparedImport, imported: Imported) -> str:
+def _proof(prepared: PreparedImport, imported: BroughtBack) -> str:
     """Only what was really checked."""
     hashes = "every hash" if prepared.archive.head is not None else "every checksum that the archive has"
     damaged = any(remark.outcome is Outcome.DAMAGED for remark in imported.landed.remarks)

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from safekept.actions.base.scope import damaged_in
+from safekept.actions.restoring.prepared import BroughtBack
 from safekept.actions.restoring.restore import (
     PreparedRestore,
-    Restored,
     RestoreRequest,
     going_text,
     prepare_restore,
@@ -33,6 +33,7 @@ from ....words.landing_plan import (
     show_obstacles,
     show_passed_over,
     show_stayed,
+    show_wrappers,
 )
 from ....words.remarks import census_lines
 from ....words.snapshots import age_text, named_home
@@ -174,6 +175,7 @@ def _plan_document(prepared: PreparedRestore) -> dict[str, object]:
         "newer_quick": prepared.newer.id if prepared.newer else None,
         "left_outside": prepared.left_outside,
         "plan": prepared.plan.as_dict(),
+        "wrappers": [wrapper.as_dict() for wrapper in prepared.wrappers],
         "going": [one.as_dict() for one in prepared.going],
         "needs_consent": prepared.questions,
         "doubt": prepared.doubt.as_dict() if prepared.doubt else None,
@@ -205,6 +207,7 @@ def _show_plan(console: Console, prepared: PreparedRestore) -> None:
     for place in prepared.left_outside:
         console.fact("Left out", f"{path_text(place)} lies outside the home; it is not restored with --into")
     show_changes(console, plan)
+    show_wrappers(console, prepared.wrappers)
     if prepared.going:
         console.fact("Goes", f"{going_text(prepared.going)} that came after the snapshot; undo has them")
     show_obstacles(console, plan)
@@ -221,7 +224,7 @@ def _show_newer(console: Console, prepared: PreparedRestore) -> None:
     console.line(f"Newer state files are in the quick snapshot {newer}: `{again}`")
 
 
-def _show_result(console: Console, prepared: PreparedRestore, restored: Restored) -> int:
+def _show_result(console: Console, prepared: PreparedRestore, restored: BroughtBack) -> int:
     landed, place = restored.landed, restored.place
     named = ("--home", place.home) if prepared.request.into or prepared.request.home else ()
     undo = console.command("undo", restored.operation, *named)
@@ -232,6 +235,7 @@ def _show_result(console: Console, prepared: PreparedRestore, restored: Restored
             "landed": restored.facts.landed(),
             "complete": restored.complete,
             "lost": [{"path": path, "reason": reason} for path, reason in restored.lost],
+            "wrappers": [wrapper.as_dict() for wrapper in restored.wrappers],
             "undo": undo,
             "notes": list(restored.notes),
         }
@@ -257,9 +261,7 @@ def _show_result(console: Console, prepared: PreparedRestore, restored: Restored
             console.fact("Note", f"{path_text(remark.path)}: {remark.reason}")
     for note in restored.notes:
         console.fact("Note", note)
-    for wrapper in restored.wrappers:
-        if wrapper.state == "made":
-            console.fact("Command", f"{path_text(wrapper.path)} starts profile {wrapper.profile}")
+    show_wrappers(console, restored.wrappers)
     if landed.replaced or landed.removed or landed.created:
         if landed.replaced or landed.removed:
             console.fact("Kept", kept_text(prepared.request.keep_days))
