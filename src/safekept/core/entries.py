@@ -52,6 +52,22 @@ _INCOMPLETE = frozenset(
 )
 
 
+#: What became of each that makes a result incomplete, in few words after its name.
+_IN_WORDS = {
+    Outcome.UNREADABLE: "could not be read",
+    Outcome.LOCKED: "was locked",
+    Outcome.CHANGED: "changed while it was read",
+    Outcome.OUTSIDE: "leads out of the home",
+    Outcome.DAMAGED: "is damaged",
+}
+
+
+def lacking_text(path: str, outcome: str, count: int = 1) -> str:
+    """`state.db is damaged, and 2 more`: why a snapshot is incomplete, by the first of `count` remarks."""
+    words = next((words for one, words in _IN_WORDS.items() if one == outcome), "is not whole")
+    return f"{path or 'the home'} {words}" + (f", and {count - 1:,} more" if count > 1 else "")
+
+
 @dataclass(frozen=True, slots=True)
 class Remark:
     """One line of the full account: nothing is ever left out without one of these."""

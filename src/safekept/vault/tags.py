@@ -14,6 +14,7 @@ import re
 import time
 import unicodedata
 
+from safekept.core.entries import lacking_text
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 
@@ -78,6 +79,21 @@ def after_a_drill(snapshot: Snapshot, state: str) -> str:
 
 def is_incomplete(snapshot: Snapshot) -> bool:
     return INCOMPLETE in snapshot.tags
+
+
+def why_incomplete(snapshot: Snapshot) -> str:
+    """`state.db is damaged, and 1 more`; empty where it is complete, or nothing says why it is not."""
+    if not is_incomplete(snapshot):
+        return ""
+    own = snapshot.extra.get("safekept")
+    own = own if isinstance(own, dict) else {}
+    match own.get("lacks"), own.get("databases"):
+        case {"path": str(path), "outcome": str(outcome), "count": int(count)}, _:
+            return lacking_text(path, outcome, count)
+        case _, dict(states):  # an older safekept said no more than this
+            damaged = sorted(str(path) for path, state in states.items() if state == "damaged")
+            return lacking_text(damaged[0], "damaged", len(damaged)) if damaged else ""
+    return ""
 
 
 def is_partial(snapshot: Snapshot) -> bool:

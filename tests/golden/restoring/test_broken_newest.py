@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 
@@ -270,3 +271,53 @@ def test_a_program_that_agrees_beforehand_is_refused_too(broken, here, monkeypat
         safekept.restore(yes=True)
     assert refused.value.code == "snapshot-not-sound"
     assert sound in str(refused.value.next_steps[0])
+
+
+def test_wherever_a_snapshot_is_called_incomplete_it_says_why(broken, say, home):
+    _, newest = broken
+    why = "INCOMPLETE: state.db is damaged"
+    assert f"({why})" in say("snapshot", "list").out
+    assert f"Snapshot {newest}, {why}\n" in say("snapshot", "show", newest).out
+    assert why in " ".join(say("restore", newest, "--dry-run").out.split())
+    assert why in " ".join(say("status").out.split())
+    listed = json.loads(say("snapshot", "list", "--json").out)["snapshots"]
+    assert [one["why_incomplete"] for one in listed] == ["state.db is damaged", None]
+
+
+def test_so_does_the_one_that_a_restore_takes_first(broken, say):
+    sound, _ = broken
+    assert say("restore", sound, "--yes").code == 0
+    listed = " ".join(say("snapshot", "list").out.split())
+    assert f"before restoring {sound} (INCOMPLETE: state.db is damaged)" in listed
+
+
+def test_one_that_an_older_safekept_stored_says_what_it_knows(broken, say, monkeypatch):
+    """Its own summary has the states of databases only, or restic rewrote it and nothing is left of it."""
+    from safekept.vault import tags
+
+    listed = tags.why_incomplete
+
+    def older(*names):
+        def why(snapshot):
+            own = {name: snapshot.extra["safekept"][name] for name in names}
+            return listed(dataclasses.replace(snapshot, extra={"safekept": own} if own else {}))
+
+        monkeypatch.setattr("safekept.actions.snapshots.listing.why_incomplete", why)
+        return say("snapshot", "list").out
+
+    assert "(INCOMPLETE: state.db is damaged)" in older("databases")
+    assert "(INCOMPLETE)" in older()
+
+
+def test_a_backup_that_is_incomplete_ends_with_what_is_missing_and_what_to_do(home, say, tmp_path):
+    make_noise(home)
+    archive = str(tmp_path / "it.zip")
+    done = say("backup", "-o", archive, "--exclude", "logs")
+    assert done.code == 3
+    end = done.out[done.out.index("Not whole in it") :]
+    assert end.splitlines() == [
+        "Not whole in it: state.db",
+        "    state.db is damaged. What can be done: `safekept doctor`",
+        f"    Then take another: `safekept backup -o {archive} --exclude logs`",
+        f"What else is in it can be restored with: `safekept import {archive}`",
+    ]

@@ -102,3 +102,40 @@ def test_rows_are_counted_in_a_process_of_its_own_where_threads_may_be_at_the_da
     monkeypatch.setattr("safekept.core.sqlite.capture.capture_here", never_here)
     with prepare_restore(here, RestoreRequest("latest", home=home, isolated=True)) as prepared:
         assert [(one.name, one.count) for one in prepared.going] == [("messages", 7)]
+
+
+def test_plan_and_result_count_the_same_where_a_database_is_known_only_when_it_is_rebuilt(say, home, request):
+    """After a restore the database is a rebuilt one: only rebuilt bytes tell that it is the same."""
+    lean = request.node.callspec.params["home"] == "lean"
+    assert say("snapshot").code == 0
+    add_messages(os.path.join(home, "state.db"), 1)
+    assert say("restore", "--yes").code == 0
+    os.unlink(os.path.join(home, "SOUL.md"))
+    planned = json.loads(say("restore", "--dry-run", "--json").out)["plan"]
+    assert planned["create"] == ["SOUL.md"]
+    assert planned["compared"] == (["state.db"] if lean else [])
+    shown = say("restore", "--dry-run").out
+    assert "Replaces" not in shown
+    assert ("  Compares   1 file (databases; one that differs is replaced)" in shown) == lean
+    refused = say("restore")
+    assert refused.code == (1 if lean else 0)
+    if lean:
+        assert "1 database would be replaced if it differs" in refused.err
+        assert "  Files      1 new, 0 replaced, " in say("restore", "--yes").out
+
+
+def test_a_file_that_stands_where_a_directory_comes_is_named_as_removed(say, home):
+    assert say("snapshot").code == 0
+    memories = os.path.join(home, "memories")
+    names = os.listdir(memories)
+    for name in names:
+        os.unlink(os.path.join(memories, name))
+    os.rmdir(memories)
+    with open(memories, "w", encoding="utf-8") as file:
+        file.write("in the way\n")
+    planned = json.loads(say("restore", "--dry-run", "--json").out)
+    assert planned["plan"]["remove"] == ["memories"]
+    assert "1 file that the snapshot lacks would be removed" in planned["needs_consent"]
+    done = json.loads(say("restore", "--yes", "--json").out)
+    assert (done["landed"]["removed"], done["landed"]["created"]) == (1, len(names))
+    assert say("undo").code == 0 and os.path.isfile(memories)

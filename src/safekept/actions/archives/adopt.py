@@ -292,4 +292,5 @@ def _describe(
     if not account.complete:
         tags.append(INCOMPLETE)
     ours = {"version": 1, "databases": states, "files": account.files, "bytes": account.bytes}
+    ours |= {} if account.complete else {"lacks": account.lacks}
     return Description(manifest, tuple(tags), {"safekept": ours})

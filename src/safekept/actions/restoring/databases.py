@@ -73,10 +73,14 @@ def compare_databases(
         current = known if known is not None and known.identity and known.identity == now else None
         if current is not None and _is_stored(source, path, current) and not _held(plan, path):
             plan.replace.remove(path)
+            plan.compared = [one for one in plan.compared if one != path]
             bisect.insort(plan.same, path)
             plan.unchanged[path] = os.lstat(full)
         elif isinstance(census, Mapping):
-            found += _going(context, layout, path, full, census, current, isolated)
+            going = list(_going(context, layout, path, full, census, current, isolated))
+            if going:
+                plan.compared = [one for one in plan.compared if one != path]  # it differs for sure
+            found += going
     return tuple(found)
 
 

@@ -88,8 +88,11 @@ class PreparedLanding:
     def consent_reasons(self, going: str = "") -> list[str]:
         """Why consent is needed. `going`: rows of databases that would be lost."""
         plan, reasons = self.plan, []
-        if plan.replace:
-            reasons.append(f"{files_text(len(plan.replace), 'existing file')} would be replaced")
+        if sure := plan.replaced_for_sure:
+            reasons.append(f"{files_text(len(sure), 'existing file')} would be replaced")
+        if several := len(plan.compared):
+            differs = "if it differs" if several == 1 else "where they differ"
+            reasons.append(f"{files_text(several, 'database')} would be replaced {differs}")
         if going:
             reasons.append(f"{going} would go")
         if plan.remove:

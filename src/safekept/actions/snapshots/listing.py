@@ -30,6 +30,7 @@ from safekept.vault.tags import (
     pinned_until,
     proven_at,
     state_of,
+    why_incomplete,
 )
 
 #: As many characters as are shown; no two snapshots of a list share them, or more are shown.
@@ -61,6 +62,7 @@ class Listed:
     here: bool = True  # made on this machine
     proven_ns: int | None = None  # when a drill last restored all of it and found nothing wrong
     partial: bool = False  # it holds less than the settings select, by its kind or because it was asked to
+    why_incomplete: str = ""  # in few words, where it is and something says so
 
     @property
     def short(self) -> str:
@@ -87,6 +89,7 @@ class Listed:
             "added_bytes": self.added,
             "databases": self.state,
             "complete": self.complete,
+            "why_incomplete": self.why_incomplete or None,
             "partial": self.partial,
             "pinned": self.pinned,
             "pinned_until": self.pinned_until,
@@ -222,6 +225,7 @@ def _listed(snapshot: Snapshot, number: int, now_ns: int, host: str, forgotten: 
         _is_here(snapshot, host),
         proven_at(snapshot),
         is_partial(snapshot),
+        why_incomplete(snapshot),
     )
 
 

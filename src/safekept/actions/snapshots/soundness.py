@@ -103,7 +103,8 @@ def reasons_against(
     reasons += [f"{_some(missing)} {_is(missing)} not whole in it"] if missing else []
     if manifest is None and not only:  # no account of its own: what its tags say
         reasons += ["a database in it is damaged"] if chosen.state == DAMAGED and not damaged else []
-        reasons += ["it is incomplete"] if not chosen.complete and not reasons else []
+        lacking = [chosen.why_incomplete or "it is incomplete"]
+        reasons += lacking if not chosen.complete and not reasons else []
     reasons += [
         f"{alarm.text} since {holder.short}"
         for alarm, holder in _Losses(every, alarms).of(chosen)

@@ -6,11 +6,13 @@ import os
 from dataclasses import dataclass
 
 from safekept.core.ages import iso_time
+from safekept.core.entries import Outcome, lacking_text
 from safekept.core.journal import Record
 from safekept.core.next_step import Step
 
 from ..base.context import UserContext
 from ..base.operations.facts import Failure
+from ..base.operations.stores import BackupFacts
 from ..snapshots.listing import Listed
 from .recent import SKEW, is_part
 
@@ -32,6 +34,7 @@ class LastSnapshot:
     future: bool = False  # its time has not come yet: a clock was wrong
     from_journal: bool = False
     partial: bool = False  # it holds less than the settings select
+    why_incomplete: str = ""
 
     @property
     def short(self) -> str:
@@ -63,6 +66,7 @@ class LastArchive:
     there: bool
     sealed: bool
     key_here: bool = False  # what opens it is on this host, too
+    why_incomplete: str = ""
 
     @property
     def readable_here(self) -> bool:
@@ -112,6 +116,7 @@ def last_snapshot(listed: Listed) -> LastSnapshot:
         listed.kind == "quick",
         listed.future,
         partial=listed.partial,
+        why_incomplete=listed.why_incomplete,
     )
 
 
@@ -142,7 +147,7 @@ def snapshot_from_journal(entry: Record | None, now: float) -> LastSnapshot | No
 def last_archive(context: UserContext, entry: Record | None) -> LastArchive | None:
     if entry is None or not entry.facts.get("archive"):
         return None
-    path = str(entry.facts["archive"])
+    path, damaged = str(entry.facts["archive"]), BackupFacts.read(entry).damaged or ()
     return LastArchive(
         path,
         entry.time,
@@ -151,6 +156,7 @@ def last_archive(context: UserContext, entry: Record | None) -> LastArchive | No
         os.path.isfile(path),
         bool(entry.facts.get("sealed")),
         bool(context.choices.identities) or context.caller.passphrase_is_given,
+        lacking_text(damaged[0], Outcome.DAMAGED, len(damaged)) if damaged else "",
     )
 
 

@@ -23,6 +23,7 @@ from ..screen import Screen
 from ..words.connecting import host_lines
 from ..words.keys import revoke_step
 from ..words.remarks import in_full_lines, left_out_bytes
+from ..words.snapshots import incomplete_text
 from .growth import sparkline
 
 _COLOURS = {NOT_PROTECTED: "red", PARTLY: "yellow", THIS_MACHINE: "green", MACHINE_LOST: "green"}
@@ -117,7 +118,7 @@ def _show_home(screen: Screen, status: Status, home: HomeStatus) -> None:
         screen.fact("Archive", "none yet")
     else:
         size = f", {size_text(archive.bytes)}" if archive.bytes is not None else ""
-        state = "" if archive.complete else ", INCOMPLETE"
+        state = incomplete_text(archive, ", ")
         seal = "not sealed"
         if archive.sealed:
             seal = "sealed, with its key on this machine" if archive.key_here else "sealed"
@@ -145,8 +146,7 @@ def _show_lean(screen: Screen, lean: Mapping[str, Mapping[str, Any]]) -> None:
 
 def _snapshot(last: LastSnapshot, now: float) -> str:
     parts = ["in the future: a clock is wrong" if last.future else _ago(last.time, now), last.kind]
-    if not last.complete:
-        parts.append("INCOMPLETE")
+    parts.append(incomplete_text(last))
     if last.partial and last.kind != "quick":
         parts.append("partial")
     if word := _DATABASES.get(last.databases):

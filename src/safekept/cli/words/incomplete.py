@@ -1,4 +1,4 @@
-"""What is missing in a snapshot that ended incomplete, and what to do about it: said before anything else."""
+"""What is missing in a snapshot or a backup that ended incomplete, and what to do about it: said first."""
 
 from __future__ import annotations
 
@@ -23,26 +23,35 @@ _ADVICE = {
 
 
 def show_missing(
-    console: Console, remarks: Sequence[Remark], sound: Mapping[str, str], named: Sequence[str]
+    console: Console,
+    remarks: Sequence[Remark],
+    sound: Mapping[str, str] | None,
+    named: Sequence[str],
+    again: Sequence[str] = ("snapshot",),
 ) -> None:
-    """`sound`: which snapshot has a damaged database sound. `named`: words that mean the home."""
+    """`named`: words that mean the home; `again`: the command that takes another one.
+
+    `sound`: which snapshot has a damaged database sound; None where nobody looked.
+    """
     missing = [one for one in remarks if one.incomplete]
     paths = list(dict.fromkeys(one.path for one in missing))
     console.line(f"Not whole in it: {_some(paths, _NAMED)}")
     for path in [one.path for one in missing if one.outcome is Outcome.DAMAGED][:_NAMED]:
-        console.item(_damaged(console, path, sound.get(path, ""), named))
+        console.item(_damaged(console, path, sound, named))
     for outcome, advice in _ADVICE.items():
         if group := [one.path for one in missing if one.outcome is outcome]:
             console.item(f"{_some(group, 1)} {advice}")
-    console.item(f"Then take another: `{console.command('snapshot', *named)}`")
+    console.item(f"Then take another: `{console.command(*again, *named)}`")
 
 
-def _damaged(console: Console, path: str, sound: str, named: Sequence[str]) -> str:
+def _damaged(console: Console, path: str, sound: Mapping[str, str] | None, named: Sequence[str]) -> str:
     what = f"{path_text(path)} is damaged"
-    if sound:
-        command = console.command("snapshot", "restore", sound[:8], path, *named)
-        return f"{what}. Bring the last sound one back: `{command}`"
     see = console.command("doctor", *named)
+    if sound is None:
+        return f"{what}. What can be done: `{see}`"
+    if snapshot := sound.get(path):
+        command = console.command("snapshot", "restore", snapshot[:8], path, *named)
+        return f"{what}. Bring the last sound one back: `{command}`"
     return f"{what}, and no snapshot is known to have it sound: look for an older backup, and see `{see}`"
 
 

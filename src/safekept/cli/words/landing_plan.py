@@ -29,7 +29,8 @@ SHOWN = 12
 def show_changes(console: Console, plan: LandingPlan) -> None:
     """What comes, what it replaces, and what stays."""
     console.fact("Brings", f"{size_text(plan.bytes)}, {count_text(len(plan.create), 'new file')}")
-    show_paths(console, "Replaces", plan.replace, fold=True)
+    show_paths(console, "Replaces", plan.replaced_for_sure, fold=True)
+    show_paths(console, "Compares", plan.compared, "databases; one that differs is replaced")
     if plan.closed:
         files = count_text(len(plan.closed), "file")
         console.fact("Closes", f"{files} to others: secrets and conversations come back as 0600")

@@ -13,6 +13,7 @@ from safekept.core.next_step import NextStep
 from ..console import Console, count_text, path_argument, path_text, size_text, time_text
 from .landing_plan import SHOWN, show_paths, show_rows, show_wrappers
 from .remarks import census_lines
+from .snapshots import incomplete_text
 
 if TYPE_CHECKING:
     from safekept.actions.restoring.kit_places import KitPlace
@@ -59,7 +60,8 @@ def show_rebuild_plan(console: Console, prepared: PreparedRebuild, places: Seque
             console.fact("Beware", path_text(text))
     age = f", {seconds_text(max(0.0, time.time() - subject.taken))} old" if subject.taken else ""
     if origin.chosen is not None:
-        console.fact("Snapshot", f"{origin.chosen.short} ({origin.chosen.kind}{age})")
+        known = f"{origin.chosen.short} ({origin.chosen.kind}{age})"
+        console.fact("Snapshot", known + incomplete_text(origin.chosen, ", "))
         if origin.chosen.forgotten_ns is not None:
             console.fact("Beware", "every snapshot of this home was forgotten; this is the newest of them")
     whose = f" on {path_text(origin.host)}" if origin.host else ""

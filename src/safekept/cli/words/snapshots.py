@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from safekept.actions.snapshots.listing import Listed
 from safekept.core.ages import seconds_text as seconds_text
 
-from ..console import size_text
+from ..console import path_text, size_text
 from ..options import named_source
+
+if TYPE_CHECKING:
+    from safekept.actions.status.home_summary import LastArchive, LastSnapshot
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -40,6 +43,14 @@ def age_text(listed: Listed, now_ns: int | None = None, word: str = "") -> str:
         return "in the future"
     now = time.time_ns() if now_ns is None else now_ns
     return f"{seconds_text(max(0, now - listed.snapshot.time_ns) / 1e9)} {word}".rstrip()
+
+
+def incomplete_text(stored: Listed | LastSnapshot | LastArchive, before: str = "") -> str:
+    """`INCOMPLETE: state.db is damaged`, after `before`; nothing where it is complete."""
+    if stored.complete:
+        return ""
+    why = path_text(stored.why_incomplete)
+    return f"{before}INCOMPLETE: {why}" if why else f"{before}INCOMPLETE"
 
 
 def amount(count: int | None) -> str:

@@ -213,6 +213,7 @@ def remarks_out(remarks: list[Remark]) -> list[dict[str, object]]:
 _LISTS = (
     "create",
     "replace",
+    "compared",
     "same",
     "kept",
     "damaged",

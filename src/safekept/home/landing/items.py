@@ -63,11 +63,15 @@ class Item:
 
     def looks_like(self, now: os.stat_result) -> bool:
         """Whether the target agrees in everything but the bytes, which are compared later."""
+        if self.kind is Kind.SYMLINK:
+            return self.was_kept(now) and now.st_size == len(os.fsencode(self.target))
+        return self.was_kept(now) and now.st_size == self.size
+
+    def was_kept(self, now: os.stat_result) -> bool:
+        """Whether kind, time and mode of the target are those of the entry; nothing is known of its bytes."""
         if stat.S_IFMT(now.st_mode) != _KIND_BITS[self.kind] or now.st_mtime_ns != self.mtime_ns:
             return False
-        if self.kind is Kind.SYMLINK:
-            return now.st_size == len(os.fsencode(self.target))
-        return now.st_size == self.size and stat.S_IMODE(now.st_mode) == self.mode
+        return self.kind is Kind.SYMLINK or stat.S_IMODE(now.st_mode) == self.mode
 
     @staticmethod
     def crosses_link(now: os.stat_result) -> bool:

@@ -7,9 +7,10 @@ landing itself compares the bytes.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from safekept.core.sqlite import SIDECARS
 from ..layout.layout import Layout
 from ..layout.places import HomeNotDirectory
 from ..owner import worker_for
-from .items import Item, collect, database_of
+from .items import Chosen, Item, collect, database_of
 from .record import Root
 from .removals import Removals, find_removals, never
 from .stage.comparing import already_there
@@ -47,11 +48,12 @@ class LandingPlan:
     only: tuple[str, ...]
     create: list[str] = field(default_factory=list)
     replace: list[str] = field(default_factory=list)
+    compared: list[str] = field(default_factory=list)  # of those: may turn out to be the same once rebuilt
     same: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)  # bound to this machine: neither written nor removed
     damaged: list[str] = field(default_factory=list)  # damaged in the source: what is there stays
     closed: list[str] = field(default_factory=list)  # come back as 0600: secrets and conversations
-    remove: list[str] = field(default_factory=list)  # exact only
+    remove: list[str] = field(default_factory=list)  # exact only, or in the way of a directory
     outside: list[str] = field(default_factory=list)  # full paths outside the home
     executable: list[str] = field(default_factory=list)  # what the agent would run
     held: list[tuple[str, str]] = field(default_factory=list)  # databases in use, and by whom
@@ -75,6 +77,11 @@ class LandingPlan:
         return self.removals.unseen
 
     @property
+    def replaced_for_sure(self) -> list[str]:
+        """Without those that are compared first."""
+        return [path for path in self.replace if path not in self.compared]
+
+    @property
     def obstacles(self) -> list[str]:
         """Why the landing would be refused as things are now, in sentences; empty where it would not."""
         found = [
@@ -94,6 +101,7 @@ class LandingPlan:
             "only": list(self.only),
             "create": self.create,
             "replace": self.replace,
+            "compared": self.compared,
             "same": self.same,
             "kept": self.kept,
             "damaged": self.damaged,
@@ -153,15 +161,17 @@ def plan_landing(
             plan.removals = find_removals(
                 places.home, layout, chosen, lambda path: _stays(plan, path) or spare(path)
             )
-            plan.remove = sorted(plan.removals.files)
+            plan.remove = list(plan.removals.files)
             for path in plan.remove:
                 _note_holders(plan, trees[0], f"{places.roots[0].name}/{path}", path)
+        plan.remove = sorted({*plan.remove, *_in_the_way(chosen, places, trees[0], vacant[0])})
     finally:
         for tree in trees:
             tree.close()
     for listing in (
         plan.create,
         plan.replace,
+        plan.compared,
         plan.same,
         plan.kept,
         plan.damaged,
@@ -201,6 +211,22 @@ def _is_vacant(tree: Tree, name: str) -> bool:
         return found is None or (stat.S_ISDIR(found.st_mode) and not os.listdir(tree.full(name)))
     except (OSError, LandingThroughLink):
         return False  # each entry will tell
+
+
+def _in_the_way(chosen: Chosen, places: Places, tree: Tree, vacant: bool) -> Iterator[str]:
+    """Files of the home that stand where a directory is needed: they are moved out of it, and kept."""
+    if vacant:
+        return
+    home, seen = places.roots[0].name, set()
+    for item in chosen.items.values():
+        place = item.place if item.kind is Kind.DIRECTORY else os.path.dirname(item.place)
+        while item.root == 0 and place not in seen and place.startswith(f"{home}/"):
+            seen.add(place)
+            with contextlib.suppress(LandingThroughLink):  # that is refused for the link
+                now = tree.look(place)
+                if now is not None and not stat.S_ISDIR(now.st_mode) and not stat.S_ISLNK(now.st_mode):
+                    yield place[len(home) + 1 :]
+            place = os.path.dirname(place)
 
 
 def _leave_damaged(plan: LandingPlan, trees: Sequence[Tree], damaged: Collection[str]) -> None:
@@ -260,7 +286,10 @@ def _judge(
     if item.kind is Kind.FILE and layout.executable(item.path, item.mode):
         plan.executable.append(item.path)
     if now is not None:
+        held = len(plan.held)
         plan.needed += _note_holders(plan, tree, item.place, item.path)
+        if item.left_out and item.was_kept(now) and len(plan.held) == held:
+            plan.compared.append(item.path)
 
 
 def _note_holders(plan: LandingPlan, tree: Tree, place: str, path: str) -> int:

@@ -109,7 +109,12 @@ def _shown(prepared: PreparedRestore) -> Answer:
     plan, chosen = prepared.plan, prepared.chosen
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(chosen.snapshot.time_ns / 1e9))
     lines = [f"Snapshot {chosen.short} of {when} into {prepared.place.home}. Nothing was changed yet."]
-    for what, paths in (("made", plan.create), ("replaced", plan.replace), ("removed", plan.remove)):
+    for what, paths in (
+        ("made", plan.create),
+        ("replaced", plan.replaced_for_sure),
+        ("replaced if different", plan.compared),
+        ("removed", plan.remove),
+    ):
         if paths:
             more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
             lines.append(f"  {len(paths)} {what}: {', '.join(sorted(paths)[:_NAMED])}{more}")

@@ -87,7 +87,8 @@ def list_snapshots(caller: Caller, home: str, limit: int) -> ToolAnswer:
 def _row(one: Listed) -> str:
     age = seconds_text(max(0, time.time_ns() - one.snapshot.time_ns) / 1e9)
     number = f"#{one.number}" if one.number else "-"
-    notes = ["" if one.complete else "INCOMPLETE", "pinned" if one.pinned else "", shown(one.label)]
+    lacking = f"INCOMPLETE: {shown(one.why_incomplete)}" if one.why_incomplete else "INCOMPLETE"
+    notes = ["" if one.complete else lacking, "pinned" if one.pinned else "", shown(one.label)]
     files = "" if one.files is None else f"  {one.files:,} files"
     return "  ".join(
         part for part in (f"{number:<4} {one.short}  {age} ago  {one.kind}{files}", *notes) if part
@@ -170,7 +171,8 @@ def _restore_plan(prepared: PreparedRestore) -> ToolAnswer:
     answer.add(f"Plan: restore from snapshot {chosen.short} ({age} ago) into {shown(prepared.place.home)}")
     if prepared.doubt is not None and prepared.doubt.sound is not None:
         answer.add(f"{prepared.doubt.text}. The newest sound one is {prepared.doubt.sound.short}.")
-    answer.items("Would be replaced", plan.replace)
+    answer.items("Would be replaced", plan.replaced_for_sure)
+    answer.items("Would be compared, and replaced where it differs", plan.compared)
     answer.items("Would be made", plan.create)
     answer.items("Would be removed", plan.remove)
     answer.items("Outside the home", prepared.writes_outside)

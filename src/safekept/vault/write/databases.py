@@ -55,6 +55,12 @@ class Account:
     def complete(self) -> bool:
         return not any(remark.incomplete for remark in self.remarks)
 
+    @property
+    def lacks(self) -> dict[str, object]:
+        """Why it is incomplete, for a list; the manifest has all of it."""
+        found = [remark for remark in self.remarks if remark.incomplete]
+        return {"path": found[0].path, "outcome": found[0].outcome.value, "count": len(found)}
+
     def unread(self, files: int, size: int) -> None:
         """Files that are what they were, and were not read."""
         self.files += files

@@ -142,6 +142,7 @@ def _own_summary(account: Account, saver: BlobSaver) -> dict[str, object]:
         "files": account.files,
         "bytes": account.bytes,
         "added": saver.saved.bytes_added,
+        **({} if account.complete else {"lacks": account.lacks}),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import click
@@ -12,8 +13,9 @@ from safekept.home.scan import Selection
 
 from ....console import Console, count_text, path_text, size_text, time_text
 from ....options import common_options, selection_options, start
-from ....sealing import passphrase_options
+from ....sealing import passphrase_options, words_again
 from ....words.grace import gone_text
+from ....words.incomplete import show_missing
 from ....words.remarks import census_lines, show_remarks
 
 if TYPE_CHECKING:
@@ -131,7 +133,14 @@ def command(
     result = backup(context, request, console.listener())
     console.finish()
     named = [*(("--home", result.place.home) if home else ()), *(("--layout", layout) if layout else ())]
-    return _show_result(console, result, named)
+    again = ["backup", *(("-o", os.path.abspath(output)) if output else ())]
+    again += [word for one in seal for word in ("--seal", one)]
+    again += [word for one in include for word in ("--include", one)]
+    again += [word for one in exclude for word in ("--exclude", one)]
+    again += ["--profile", profile] if profile else []
+    flags = {"--quick": quick, "--no-seal": no_seal, "--no-secrets": no_secrets, "--lean": lean}
+    again += [flag for flag, given in flags.items() if given]
+    return _show_result(console, result, named, [*again, *words_again()])
 
 
 def _recipients(given: tuple[str, ...]) -> tuple[str, ...]:
@@ -219,7 +228,7 @@ def _show_preview(console: Console, preview: Preview) -> int:
     return 0
 
 
-def _show_result(console: Console, result: BackupResult, named: list[str]) -> int:
+def _show_result(console: Console, result: BackupResult, named: list[str], again: list[str]) -> int:
     written = result.written
     identity, opens = _opening(written)
     restore = console.command("import", written.path, *named, *identity)
@@ -255,10 +264,10 @@ def _show_result(console: Console, result: BackupResult, named: list[str]) -> in
     if result.kept_until:
         console.fact("", f"bring back what was removed: `{console.command('undo', result.operation)}`")
     show_remarks(console, written.remarks, result.report)
-    if written.complete:
-        console.line(f"Restore with: `{restore}`")
-    else:
-        console.line(f"What is in it can be restored with: `{restore}`")
+    if not written.complete:
+        show_missing(console, written.remarks, None, named, again)
+    words = "Restore with" if written.complete else "What else is in it can be restored with"
+    console.line(f"{words}: `{restore}`")
     return 0 if written.complete else 3
 
 

@@ -16,7 +16,7 @@ from safekept.vault.tags import KINDS, OTHER
 
 from ....console import Console, at_words, count_text, path_text, screen_width
 from ....options import common_options, source_options, source_vault, start
-from ....words.snapshots import age_text, amount, named_home
+from ....words.snapshots import age_text, amount, incomplete_text, named_home
 
 _STATES = {"sound": "yes", "unverified": "not yet", "damaged": "DAMAGED", "": "–"}
 
@@ -107,8 +107,8 @@ def _row(one: Listed, now: int, foreign: bool) -> tuple[str, ...]:
     notes = []
     if one.pinned:
         notes.append(f"pinned until {one.pinned_until}" if one.pinned_until else "pinned")
-    if not one.complete:
-        notes.append("INCOMPLETE")
+    if lacking := incomplete_text(one):
+        notes.append(lacking)
     if one.forgotten_ns is not None:
         notes.append("forgotten")
     elif foreign:

@@ -36,7 +36,7 @@ from ....words.landing_plan import (
     show_wrappers,
 )
 from ....words.remarks import census_lines
-from ....words.snapshots import age_text, named_home
+from ....words.snapshots import age_text, incomplete_text, named_home
 
 
 def restore_options(function: Any) -> Any:
@@ -193,6 +193,7 @@ def _show_plan(console: Console, prepared: PreparedRestore) -> None:
     label = f", {path_text(chosen.label)}" if chosen.label else ""
     number = f"number {chosen.number}, " if chosen.number else ""
     known = f"{chosen.short} ({number}{chosen.kind}{label}, {age_text(chosen, word='old')})"
+    known += incomplete_text(chosen, ", ")
     console.fact("Snapshot", known + (", the newest sound one" if prepared.passed_over else ""))
     if chosen.home and (chosen.home != prepared.place.home or not chosen.here):
         console.fact("Made of", f"{path_text(chosen.home)} on {path_text(chosen.snapshot.hostname)}")

@@ -17,7 +17,7 @@ from safekept.vault.format import Node
 from ....console import Console, count_text, harmless, path_text, size_text
 from ....options import common_options, source_options, start
 from ....words.remarks import census_lines, lean_text
-from ....words.snapshots import age_text, amount, named_home
+from ....words.snapshots import age_text, amount, incomplete_text, named_home
 
 _SHOWN = 12
 
@@ -87,7 +87,7 @@ def _show_summary(console: Console, found: Opened, summary: Summary, named: list
         }
     )
     whole = chosen.complete and not summary.damage
-    console.heading(f"Snapshot {chosen.short}{'' if chosen.complete else ' (incomplete)'}", whole)
+    console.heading(f"Snapshot {chosen.short}{incomplete_text(chosen, ', ')}", whole)
     console.fact("Taken", f"{chosen.snapshot.time[:19].replace('T', ' ')}, {age_text(chosen, word='ago')}")
     console.fact("Home", f"{path_text(found.stored.home)} on {path_text(chosen.snapshot.hostname)}")
     console.fact("Kind", chosen.kind + (f", {path_text(chosen.label)}" if chosen.label else ""))
