@@ -246,12 +246,12 @@ def _keep_connected(context: UserContext, home: str) -> Callable[[], tuple[str, 
 
 
 def asking_for_vault_secret(
-    vault: str, key_file: str, *, bare: bool = False, why: str = ""
+    vault: str, key_file: str, *, bare: bool = False, why: str = "", resumed: bool = False
 ) -> Callable[[], Secret]:
     """Asks for the passphrase of a vault: the first time it says why, and what else could be done.
 
     `bare`: a rebuild, whose vault the key file of this machine has nothing to do with. `why`: its kit did
-    not open it.
+    not open it. `resumed`: it goes on, and was told the passphrase before.
     """
     explained = False
 
@@ -263,7 +263,7 @@ def asking_for_vault_secret(
 
         Console.finish()
         if not explained:
-            _explain_vault_secret(vault, key_file, bare, why)
+            _explain_vault_secret(vault, key_file, bare, why, resumed)
         explained = True
         text = prompt("Key or passphrase of the vault", hidden=True, kept=AT_WORK)
         return secret_from_text(text, "What was typed")
@@ -271,7 +271,7 @@ def asking_for_vault_secret(
     return ask
 
 
-def _explain_vault_secret(vault: str, key_file: str, bare: bool, refused: str) -> None:
+def _explain_vault_secret(vault: str, key_file: str, bare: bool, refused: str, resumed: bool) -> None:
     why = f"The key in `{key_file}` does not open the vault at `{vault}`"
     put = ""  # what is there may be the only key of another vault
     if not os.path.exists(key_file):
@@ -288,6 +288,11 @@ def _explain_vault_secret(vault: str, key_file: str, bare: bool, refused: str) -
             f"To open `{vault}`, type your recovery passphrase, or the key from your kit.",
             "  With the kit as a file, name that file in its place, or add `--key-file KIT`. "
             "Ctrl-C ends this; nothing was changed.",
+        ]
+    if resumed:
+        lines = [
+            "The rebuild goes on where it was cut off. No passphrase is stored, so it is asked for again.",
+            "  Type your recovery passphrase or the key from your kit. Ctrl-C ends this; what is done stays.",
         ]
     if refused:
         lines = [f"{refused}.", "  Type your recovery passphrase. Ctrl-C ends this; nothing was changed."]

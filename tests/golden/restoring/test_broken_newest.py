@@ -202,6 +202,29 @@ def test_at_a_terminal_the_newest_sound_one_is_offered_and_a_yes_brings_it_back(
     assert os.listdir(os.path.join(home, "memories"))
 
 
+@pytest.mark.parametrize("answer", [True, False])
+def test_a_rebuild_at_a_terminal_offers_the_newest_sound_one_as_a_restore_does(
+    broken, here, say, answers, answer
+):
+    sound, newest = broken
+    asked = answers(answer)
+    place = os.path.join(here.places.user_home, "again")
+    words = ("rebuild", here.places.vault, "--key-file", here.places.vault_key_file, "--home", place)
+    done = say(*words)
+    assert done.code == (0 if answer else 1), done.err
+    first, second, *lines = done.out.splitlines()
+    wrong = "state.db in it is damaged"
+    assert first == f"The newer snapshot {newest} is not offered, it is not sound: {wrong}"
+    assert second == f"Rebuild {place}"
+    assert any(line.startswith(f"  Snapshot   {sound} (") for line in lines)
+    assert any(line.endswith(", the newest sound one") for line in lines)
+    assert asked == [f"Rebuild from {sound}, the newest sound one?"]
+    assert os.path.exists(place) is answer
+    if answer:
+        assert state_bytes(place).startswith(b"SQLite format 3\0")
+        assert os.listdir(os.path.join(place, "memories"))
+
+
 def test_a_no_to_the_sound_one_changes_nothing_and_takes_no_other(broken, home, say, answers):
     sound, _ = broken
     asked = answers(False)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import time
 import tomllib
 
 import pytest
 
+from safekept.actions.base.unfinished import Unfinished
 from safekept.actions.offsite.destination import DestinationSetting
+from safekept.actions.offsite.destination_changes import note_change
 from safekept.actions.offsite.push import PushRequest, push
 from safekept.actions.vault.keys.keys import add_passphrase
 from safekept.actions.vault.keys.kit import write_kit
@@ -18,6 +22,7 @@ from safekept.cli.console import Console
 from safekept.vault.repo import keys as vault_keys
 from safekept.vault.repo.keys import Secret, generate_secret
 from support.commands.in_process import spoken
+from support.users.contexts import throwaway
 from support.users.states import DAY, aged, made, write
 from support.vault.snapshots import take
 
@@ -437,3 +442,99 @@ def test_a_passphrase_that_is_given_beside_a_kit_without_worth_opens_the_vault(
     own = state.context.places.vault_key_file
     done = say("rebuild", kit, "--key-file", own, "--home-only", "--dry-run")
     assert done.code == 0, done.err
+
+
+@pytest.fixture
+def taken_out(tmp_path, monkeypatch):
+    """Two destinations on the kit; one is taken out, and a later snapshot goes to the other. It burnt."""
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    state = made("fresh", tmp_path)
+    names = ("nas", "usb")
+    both = [DestinationSetting(name, f"file:{tmp_path}/{name}", same_disk=True) for name in names]
+    here = state.context.changed(destinations=tuple(both))
+    take(here, state.home)
+    assert push(here, PushRequest("nas")).complete and push(here, PushRequest("usb")).complete
+    with open_vault(here) as repository:
+        text, _ = write_kit(here, repository, str(tmp_path / "kit"))
+    here = here.changed(destinations=(both[0],))
+    take(here, state.home, now_ns=time.time_ns() + 90 * 10**9)  # the kit says when to the minute
+    assert push(here, PushRequest("nas")).complete
+    shutil.rmtree(state.user)
+    (tmp_path / "bare").mkdir()
+    return text
+
+
+def test_a_destination_that_was_taken_out_after_the_kit_stays_out_and_is_named(
+    taken_out, tmp_path, monkeypatch
+):
+    say = spoken(monkeypatch, str(tmp_path / "bare"))
+    shown = say("rebuild", taken_out, "--dry-run")
+    assert shown.code == 0, shown.err
+    told, url = " ".join(shown.out.split()), f"file:{tmp_path}/usb"
+    assert "copies go to nas again" in told and "By the kit" not in told
+    assert f"Not again {url} was taken out of the destinations after the kit was written." in told
+    assert f"`safekept destinations add {url}`" in told
+    document = json.loads(say("rebuild", taken_out, "--dry-run", "--json").out)
+    removed = {one["place"].split("/")[-2]: one["removed"] for one in document["places"]}
+    assert removed["usb"] is True and removed["nas"] is False
+    assert say("rebuild", taken_out, "--yes").code in (0, 3)
+    assert [name for name, _ in destinations_now(tmp_path)] == ["nas"]
+
+
+def test_one_that_this_machine_took_out_stays_out_although_no_snapshot_knows_it(three, tmp_path, monkeypatch):
+    say = spoken(monkeypatch, str(tmp_path / "bare"))
+    data = str(tmp_path / "bare" / ".local" / "share" / "safekept")
+    bare = throwaway(tmp_path).changed(data_directory=data)
+    note_change(bare, DestinationSetting("nas", f"file:{tmp_path}/nas"), removed=True)
+    told = " ".join(say("rebuild", three, "--dry-run").out.split())
+    assert f"file:{tmp_path}/nas was taken out of the destinations" in told
+    assert f"file:{tmp_path}/far/nas was taken out" not in told
+
+
+def test_where_nobody_can_know_it_the_plan_says_that_only_the_kit_names_the_place(
+    late, tmp_path, monkeypatch
+):
+    say, (kit, _) = spoken(monkeypatch, str(tmp_path / "bare")), late
+    with open(kit, encoding="utf-8") as file:
+        (written,) = re.findall(r"^Written +(.*)$", file.read(), re.MULTILINE)
+    told = " ".join(say("rebuild", kit, "--dry-run").out.split())
+    assert f"Kit of {written}; it names these places Looked at file:{tmp_path}/usb" in told
+    assert "By the kit usb, which no snapshot knows." in told
+    assert "`safekept destinations remove usb`" in told
+
+
+def test_a_rebuild_that_goes_on_says_why_it_asks_for_the_passphrase_again(lost, say, tmp_path, typing):
+    bare = throwaway(tmp_path).changed(
+        data_directory=str(tmp_path / "bare" / ".local" / "share" / "safekept")
+    )
+    place = str(tmp_path / "usb")
+    typing.append(PASSPHRASE)
+    first = say("rebuild", place, "--dry-run")
+    assert first.code == 0 and "type your recovery passphrase" in first.err and "goes on" not in first.err
+    work = Unfinished("rebuild", (place,), place=place, homes={str(tmp_path / "bare" / ".hermes"): "0" * 64})
+    work.write(bare)
+    typing.append(PASSPHRASE)
+    told = " ".join(say("rebuild", place, "--dry-run").err.split())
+    assert "The rebuild goes on where it was cut off." in told
+    assert "No passphrase is stored, so it is asked for again." in told
+    saved = [os.path.join(root, name) for root, _, names in os.walk(tmp_path / "bare") for name in names]
+    for path in saved:
+        with open(path, "rb") as file:
+            assert PASSPHRASE.encode() not in file.read(), path
+
+
+def test_after_a_rebuild_from_a_destination_nobody_says_that_nothing_is_in_it(lost, say, tmp_path):
+    done = say("rebuild", f"file:{tmp_path}/usb", "--key-file", lost, "--home-only", "--yes")
+    assert done.code == 0, done.err
+    settings = tmp_path / "bare" / ".config" / "safekept"
+    settings.mkdir(parents=True, exist_ok=True)
+    tables = [
+        f'[[destination]]\nname = "{name}"\nurl = "file:{tmp_path}/{name}"\nsame_disk = true\n'
+        for name in ("usb", "empty")
+    ]
+    (settings / "config.toml").write_text("".join(tables))
+    status = json.loads(say("status", "--json").out)
+    told = json.dumps(status["verdict"]["reasons"])
+    assert "nothing is in empty yet" in told and "nothing is in usb yet" not in told
+    by_name = {one["name"]: one["last_push"] for one in status["destinations"]}
+    assert by_name["usb"] and by_name["empty"] is None

@@ -472,7 +472,7 @@ def test_only_a_database_that_is_wanted_is_read(here, home, say, monkeypatch):
 
     monkeypatch.setattr(BlobLoader, "_decode", counted)
     put(home, "memories/USER.md", "changed")
-    monkeypatch.setattr("safekept.actions.restoring.restore.take_undo_point", lambda *_, **__: "")
+    monkeypatch.setattr("safekept.actions.restoring.prepared.take_undo_point", lambda *_, **__: "")
     assert say("snapshot", "restore", "latest", "memories/USER.md", "--yes").code == 0
     with opened(here) as repository:
         newest = listed(say)["snapshots"][0]["id"]

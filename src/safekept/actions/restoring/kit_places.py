@@ -35,6 +35,7 @@ class KitPlace:
     taken: float = 0.0  # the newest whole snapshot that lies there; 0: none
     reason: str = ""  # why nothing can be had from there
     error: SafekeptError | None = None  # it may hold something: it did not answer, or did not open
+    removed: bool = False  # it was a destination when the kit was written, and was taken out since
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -42,6 +43,7 @@ class KitPlace:
             "newest": iso_time(self.taken),
             "reason": self.reason or None,
             "unknown": self.error is not None,
+            "removed": self.removed,
         }
 
 

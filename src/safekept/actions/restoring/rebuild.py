@@ -140,6 +140,7 @@ class PreparedRebuild:
             layout=self.place.layout.name,
             from_=self.origin.place,
             host=self.origin.host,
+            taken=self.subject.taken or None,
             aside=ground.aside,
         )
         work.add({self.origin.kind: self.subject.name})

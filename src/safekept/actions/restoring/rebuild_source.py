@@ -47,6 +47,7 @@ class Origin:
     newer: Listed | None = None  # a quick snapshot that is newer than the chosen one
     sealed: str = ""
     doubt: Doubt | None = None  # the chosen one is not sound, and another is
+    passed_over: Doubt | None = None  # the newest one, where the newest sound one is planned in its place
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -196,9 +197,8 @@ def _snapshot(
         listing = Listing(kept.home, shown=kept.snapshots, damaged=damaged[kept.vault])
         held.enter_context(reading(repository, listener))
         source = blind.changed(source_vault=kept.vault)
-        subject = subject_of(
-            source, repository, listing, chosen, request.snapshot or "latest", request.layout
-        )
+        word = request.snapshot or "latest"
+        subject = subject_of(source, repository, listing, chosen, word, request.layout)
         newer = next(
             (
                 one
@@ -210,7 +210,11 @@ def _snapshot(
         origin = Origin(subject, "snapshot", kept.vault, kept.host, subject.home, chosen)
         if not request.snapshot:
             origin.newer = newer
-            origin.doubt = None if request.allow_damaged else _doubt(kept, chosen, subject)
+            origin.doubt = doubt = None if request.allow_damaged else _doubt(kept, chosen, subject)
+            if doubt is not None and (sound := doubt.passed_over(request.offers_sound)) is not None:
+                origin.subject = subject_of(source, repository, listing, sound, word, request.layout)
+                origin.home, origin.chosen = origin.subject.home, sound
+                origin.newer, origin.doubt, origin.passed_over = None, None, doubt
         yield origin
 
 

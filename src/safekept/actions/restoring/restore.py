@@ -158,14 +158,10 @@ def prepare_restore(
         chosen, newer = _choose(context, repository, listing, request)
         stored = open_stored(context, repository, chosen, request.layout)
         doubt, passed_over = _doubt(context, repository, listing, request, chosen, stored), None
-        if (
-            doubt is not None
-            and doubt.sound is not None
-            and request.word == "latest"
-            and request.offers_sound
-        ):
+        offers = request.offers_sound and request.word == "latest"
+        if doubt is not None and (sound := doubt.passed_over(offers)) is not None:
             # A quick one since then was taken of the same broken home: it is no way on from the sound one.
-            chosen, newer, doubt, passed_over = doubt.sound, None, None, doubt
+            chosen, newer, doubt, passed_over = sound, None, None, doubt
             stored = open_stored(context, repository, chosen, request.layout)
         place = HomeRef(place.home, stored.layout)
         recover_interrupted(context, place.home, listener)

@@ -6,9 +6,11 @@ Nothing is lost with it, and still it is not deleted: it is put aside, and so is
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import time
 
+from safekept.core.errors import SafekeptError
 from safekept.core.files import fsync_directory
 from safekept.vault.errors import VaultUnreachable, WrongKey
 from safekept.vault.repo import Repository
@@ -17,6 +19,8 @@ from safekept.vault.storage import FileKind, LocalStorage
 from ..base.context import UserContext
 from ..vault.keys.key_file import secret_from_file
 from ..vault.place import is_remote, storage_of
+
+_ENDING = ".before-rebuild-"
 
 
 def is_unused(context: UserContext) -> bool:
@@ -33,22 +37,45 @@ def put_aside(context: UserContext) -> str:
     """Move it and its key to names of their own; says where the vault is.
 
     The key goes first: one that stayed behind alone would stand in the way of the new one. A key in that
-    file that is of another vault stays: it may be what opens the one with the history.
+    file that is of another vault stays: it may be what opens the one with the history. After a kill between
+    the two, the vault goes beside its key, under the same time. After a refusal both are where they were.
     """
     vault, key = context.places.vault, context.places.vault_key_file
-    ending = f".before-rebuild-{time.strftime('%Y%m%d-%H%M%S')}"
+    ending = _begun(vault, key) or f"{_ENDING}{time.strftime('%Y%m%d-%H%M%S')}"
+    moved = []
     try:
         for path in (key, vault) if _opens(vault, key) else (vault,):
             os.rename(path, path + ending)
+            moved.append(path)
             fsync_directory(os.path.dirname(path))
     except OSError as error:
+        for path in moved:
+            with contextlib.suppress(OSError):
+                os.rename(path + ending, path)
+        there = [
+            next((one for one in (path, path + ending) if os.path.lexists(one)), "") for path in (vault, key)
+        ]
+        beside = f", its key is `{there[1]}`" if there[1] else ""
         raise VaultUnreachable(
             f"The empty vault at `{vault}` cannot be put aside: {error.strerror}",
-            kept="Nothing of it was deleted",
-            next_steps=("Move it and its key away yourself, then run the command again",),
+            kept=f"Nothing was deleted: the empty vault is `{there[0]}`{beside}",
+            next_steps=(
+                f"See who may write in `{os.path.dirname(vault)}` and `{os.path.dirname(key)}`",
+                "Or move both away yourself, then run the command again",
+            ),
             place=vault,
         ) from error
     return vault + ending
+
+
+def _begun(vault: str, key: str) -> str:
+    """How what was put aside before is called, where its key went and the vault did not."""
+    for one in sorted(glob.glob(f"{glob.escape(key)}{_ENDING}*"), reverse=True):
+        ending = one.removeprefix(key)
+        with contextlib.suppress(SafekeptError):  # that file holds no key
+            if not os.path.lexists(vault + ending) and _opens(vault, one):
+                return ending
+    return ""
 
 
 def _opens(vault: str, key_file: str) -> bool:

@@ -36,6 +36,10 @@ class Doubt:
     def text(self) -> str:
         return f"Snapshot {self.chosen.short} is not sound: {'; '.join(self.reasons)}"
 
+    def passed_over(self, offers_sound: bool) -> Listed | None:
+        """The sound one, to be planned in its place where somebody is there to agree to that."""
+        return self.sound if offers_sound else None
+
     def refusal(self, instead: Step, all_the_same: Step) -> SnapshotNotSound:
         """For whoever agrees beforehand: nobody agrees to what they have not seen."""
         return SnapshotNotSound(

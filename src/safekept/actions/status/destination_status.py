@@ -11,7 +11,9 @@ from safekept.core.errors import SafekeptError
 from safekept.core.journal import Record
 
 from ..base.context import UserContext
-from ..offsite.destination import VAULT
+from ..base.operations.homes import RebuildFacts
+from ..offsite.destination import VAULT, DestinationSetting
+from ..offsite.elsewhere import directory_of
 from ..offsite.place import lost_with_this_machine
 from ..snapshots.listing import as_stored
 from .home_summary import FailedAttempt, failure_of
@@ -99,19 +101,29 @@ def destination_statuses(context: UserContext, recent: Recent) -> tuple[Destinat
         # A place that was pushed to before it got its name stands in the journal by its address.
         arrived = recent.pushes.get(one.name) or recent.pushes.get(one.url)
         size = arrived.facts.get("bytes") if arrived else 0
-        found.append(
-            DestinationStatus(
-                one.name,
-                one.url,
-                tuple(one.takes),
-                arrived.time if arrived else 0.0,
-                size if isinstance(size, int) else 0,
-                failure_of(recent.push_failures.get(one.name)),
-                lost_with_this_machine(context, one),
-                _wholes(arrived) if VAULT in one.takes else None,
-            )
+        status = DestinationStatus(
+            one.name,
+            one.url,
+            tuple(one.takes),
+            arrived.time if arrived else 0.0,
+            size if isinstance(size, int) else 0,
+            failure_of(recent.push_failures.get(one.name)),
+            lost_with_this_machine(context, one),
+            _wholes(arrived) if VAULT in one.takes else None,
         )
+        found.append(status if arrived else _rebuilt_from(one, status, recent))
     return tuple(found)
+
+
+def _rebuilt_from(one: DestinationSetting, status: DestinationStatus, recent: Recent) -> DestinationStatus:
+    """The same where this machine was rebuilt from there: what came back still lies in it."""
+    wholes: dict[str, float] = {}
+    for place, entry in recent.sources.items():
+        above = place.rpartition("/")[0]
+        taken = RebuildFacts.read(entry).taken
+        if taken and above and above in (one.url.rstrip("/"), directory_of(one) if one.is_file else ""):
+            wholes[as_stored(str(entry.facts.get("home") or ""))] = taken
+    return replace(status, last=max(wholes.values()), wholes=wholes) if wholes else status
 
 
 def _wholes(arrived: Record | None) -> dict[str, float] | None:

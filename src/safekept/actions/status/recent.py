@@ -39,6 +39,9 @@ class Recent:
     push_failures: dict[str, Record] = field(default_factory=dict)  # after the last that arrived
     check: Record | None = None  # of this vault: the last check, or the repair after it
     kit: Record | None = None
+    sources: dict[str, Record] = field(
+        default_factory=dict
+    )  # rebuilds, by the copy of the vault they are from
     rebuilt: float = 0.0  # when this machine was rebuilt, for the first time that is known; 0: never
     joined: bool = False  # its vault is that of several hosts
     settled: list[bytes] = field(default_factory=list)  # homes of which nothing older matters, as written
@@ -98,6 +101,8 @@ def _take(found: Recent, ahead: Recent, line: bytes, vault: str, latest: float) 
         found.kit = found.kit or entry
     elif entry.verb == "rebuild" and entry.state in STORED:
         found.rebuilt = entry.time
+        if entry.facts.get("snapshot"):
+            found.sources.setdefault(str(entry.facts.get("from") or ""), entry)
     elif entry.verb == "vault-join":
         found.joined = True
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from safekept.actions.restoring.starting import Wrapper
     from safekept.actions.snapshots.listing import Listed
     from safekept.actions.snapshots.soundness import Doubt
-    from safekept.core.next_step import Step
     from safekept.home.landing import LandingPlan
 
 
@@ -121,12 +120,36 @@ def show_doubt(console: Console, doubt: Doubt | None, instead: str) -> None:
     )
 
 
-def ask_about_doubt(console: Console, doubt: Doubt, instead: Step, all_the_same: Step) -> None:
-    """A yes to that very question; whoever cannot be asked is told which one is sound."""
-    if not console.can_ask():
-        raise doubt.refusal(instead, all_the_same)
-    if not console.ask(f"Restore {doubt.chosen.short} all the same, and not {_short(doubt)}?"):
-        raise click.Abort
+def settle(
+    console: Console,
+    verb: str,
+    questions: list[str],
+    again: Callable[..., str],
+    *,
+    chosen: Listed | None,
+    doubt: Doubt | None,
+    passed_over: Doubt | None,
+    yes: bool,
+) -> None:
+    """One question for all of it, whatever makes it necessary; nobody agrees beforehand to what is not sound.
+
+    `verb`: `Restore` or `Rebuild from`; `again(snapshot or None, words…)`: the same command as was asked for.
+    """
+    what, _, preposition = verb.partition(" ")
+    if doubt is not None and doubt.sound is not None:
+        instead = f"{verb} the newest sound one: `{again(doubt.sound, '--yes')}`"
+        words = " ".join(filter(None, ("Or", preposition, "this one all the same, by its id:")))
+        all_the_same = f"{words} `{again(doubt.chosen, '--yes')}`"
+        if yes or not console.can_ask():
+            raise doubt.refusal(instead, all_the_same)
+        if not console.ask(f"Restore {doubt.chosen.short} all the same, and not {doubt.sound.short}?"):
+            raise click.Abort
+    elif passed_over is not None and chosen is not None:
+        # `latest` meant another one: whatever the plan does, this one comes after a yes that names it.
+        if not console.ask(f"{verb} {chosen.short}, the newest sound one?"):
+            raise click.Abort
+    elif questions and not yes:
+        ask_consent(console, what.lower(), questions, again(None, "--dry-run"), again(None, "--yes"))
 
 
 def show_passed_over(console: Console, passed_over: Doubt | None) -> None:
@@ -134,16 +157,6 @@ def show_passed_over(console: Console, passed_over: Doubt | None) -> None:
     if passed_over is not None:
         newer, wrong = passed_over.chosen.short, "; ".join(passed_over.reasons)
         console.heading(f"The newer snapshot {newer} is not offered, it is not sound: {wrong}", good=False)
-
-
-def ask_about_sound(console: Console, sound: Listed) -> None:
-    """`latest` meant another one: whatever the plan does, this one comes after a yes that names it."""
-    if not console.ask(f"Restore {sound.short}, the newest sound one?"):
-        raise click.Abort
-
-
-def _short(doubt: Doubt) -> str:
-    return doubt.sound.short if doubt.sound else "an older one"
 
 
 # The rows of a receipt on the screen: the same for a drill and for a rebuild.

@@ -12,7 +12,7 @@ from safekept.core.next_step import NextStep
 
 from ..console import Console, count_text, path_argument, path_text, size_text, time_text
 from .landing_plan import SHOWN, show_paths, show_rows, show_wrappers
-from .remarks import census_lines
+from .remarks import show_census
 from .snapshots import incomplete_text
 
 if TYPE_CHECKING:
@@ -43,11 +43,15 @@ def rebuild_document(prepared: PreparedRebuild) -> dict[str, object]:
 _OLD = 86_400.0
 
 
-def show_rebuild_plan(console: Console, prepared: PreparedRebuild, places: Sequence[KitPlace] = ()) -> None:
-    """`places`: those that a kit names, where one was given."""
+def show_rebuild_plan(
+    console: Console, prepared: PreparedRebuild, places: Sequence[KitPlace] = (), written: str = ""
+) -> None:
+    """`places`: those that a kit names, where one was given; `written`: when that was."""
     origin, subject, ground = prepared.origin, prepared.subject, prepared.ground
     console.heading(f"Rebuild {path_text(ground.home)}")
     console.fact("From", path_text(origin.place))
+    if places:
+        console.fact("Kit", f"of {written or 'an unknown day'}; it names these places")
     for one in places:
         newest = f"newest whole snapshot {seconds_text(max(0.0, time.time() - one.taken))} old"
         console.fact("Looked at", path_text(f"{one.place}: {newest if one.taken else one.reason}"))
@@ -61,16 +65,15 @@ def show_rebuild_plan(console: Console, prepared: PreparedRebuild, places: Seque
     age = f", {seconds_text(max(0.0, time.time() - subject.taken))} old" if subject.taken else ""
     if origin.chosen is not None:
         known = f"{origin.chosen.short} ({origin.chosen.kind}{age})"
-        console.fact("Snapshot", known + incomplete_text(origin.chosen, ", "))
+        sound = ", the newest sound one" if origin.passed_over is not None else ""
+        console.fact("Snapshot", known + incomplete_text(origin.chosen, ", ") + sound)
         if origin.chosen.forgotten_ns is not None:
             console.fact("Beware", "every snapshot of this home was forgotten; this is the newest of them")
     whose = f" on {path_text(origin.host)}" if origin.host else ""
     if origin.home:
         old = age if origin.chosen is None else ""
         console.fact("Made of", f"{path_text(origin.home)}{whose} ({prepared.place.layout.title}{old})")
-    census = subject.manifest.get("census") if subject.manifest else None
-    for line in census_lines(census if isinstance(census, dict) else {}):
-        console.fact("Holds", line)
+    show_census(console, subject.manifest.get("census") if subject.manifest else None)
     if origin.chosen is not None and origin.chosen.kind == "quick":
         console.fact("Holds", "the quick set only: what the agent knows and is, not the whole home")
     for path, reason in prepared.losses[:SHOWN]:

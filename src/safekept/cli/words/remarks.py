@@ -14,6 +14,13 @@ from ..console import Console, count_text, path_text, size_text
 _DETAILS = frozenset({"settings_sections"})
 
 
+def show_census(console: Console, census: object) -> None:
+    """What a copy holds, a line for each profile."""
+    lines = census_lines(census) if isinstance(census, Mapping) else []
+    for number, line in enumerate(lines):
+        console.fact("" if number else "Holds", line)
+
+
 def census_lines(census: Mapping[str, object]) -> list[str]:
     """One line per profile: `12 sessions, 840 messages, …`; what is unknown says so."""
     lines = []

@@ -45,11 +45,15 @@ class Shrinkage:
 
     @property
     def text(self) -> str:
-        """`cron jobs 19 → 1`, with the profile in front where it is not the main one; `SOUL.md is gone`."""
-        whose = "" if self.profile == "default" else f"{self.profile}: "
+        """The same with the profile in front, where it is not the main one."""
+        return self.bare if self.profile == "default" else f"{self.profile}: {self.bare}"
+
+    @property
+    def bare(self) -> str:
+        """`cron jobs 19 → 1`, `SOUL.md is gone`."""
         if is_file(self.name):
-            return f"{whose}{self.name} is gone"
-        return f"{whose}{self.name.replace('_', ' ')} {self.before:,} → {self.after:,}"
+            return f"{self.name} is gone"
+        return f"{self.name.replace('_', ' ')} {self.before:,} → {self.after:,}"
 
     def as_dict(self) -> dict[str, object]:
         return {"profile": self.profile, "name": self.name, "before": self.before, "after": self.after}

@@ -29,12 +29,28 @@ class Lost:
         """Each loss in words: `cron jobs 19 → 1`, `the profile coder is gone`."""
         if self.whole:
             return ("everything is gone",)
-        gone = (f"the profile {profile.rpartition('/')[2]} is gone" for profile in self.profiles)
-        return (*(fall.text for fall in self.falls if self.place_of(fall) is None), *gone)
+        return (*(fall.text for fall in self._alone), *self._gone)
 
     @property
     def text(self) -> str:
-        return ", ".join(self.texts)
+        """All of it in one line, each profile named once: `memories 12 → 7; profiles/coder: skills 5 → 0`."""
+        if self.whole:
+            return "everything is gone"
+        falls: dict[str, list[str]] = {}
+        for fall in self._alone:
+            falls.setdefault(fall.profile, []).append(fall.bare)
+        own = ", ".join([*falls.pop("default", ()), *self._gone])
+        others = (f"{profile}: {', '.join(texts)}" for profile, texts in falls.items())
+        return "; ".join(filter(None, (own, *others)))
+
+    @property
+    def _alone(self) -> list[Shrinkage]:
+        """What fell in a profile that is there."""
+        return [fall for fall in self.falls if self.place_of(fall) is None]
+
+    @property
+    def _gone(self) -> list[str]:
+        return [f"the profile {profile.rpartition('/')[2]} is gone" for profile in self.profiles]
 
     def place_of(self, fall: Shrinkage) -> str | None:
         """What is gone with it: a profile, or "" for the home; None where only this is."""
@@ -46,9 +62,10 @@ class Lost:
         """What brings it back, each place once; nothing: the whole home."""
         if self.whole:
             return ()
-        alone = [fall for fall in self.falls if self.place_of(fall) is None]
         return tuple(
-            dict.fromkeys([*(path for fall in alone for path in places_of(layout, fall)), *self.profiles])
+            dict.fromkeys(
+                [*(path for fall in self._alone for path in places_of(layout, fall)), *self.profiles]
+            )
         )
 
 

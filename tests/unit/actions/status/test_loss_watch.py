@@ -15,6 +15,7 @@ from safekept.actions.alarms.alarms import acknowledge, open_alarms
 from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
 from safekept.actions.snapshots.listing import list_home
 from safekept.home.health.home_loss import Shrinkage, shrunk
+from safekept.home.health.lost import Lost
 from safekept.home.scan.scanning import Selection
 from safekept.vault.care import pin
 from support.home.homes import make_hermes_home
@@ -255,3 +256,19 @@ def test_a_vault_in_use_delays_no_snapshot_and_lets_nothing_go(here, home, monke
     assert found.forgotten == (), "what could not be pinned must not go"
     assert found.alarm.restore, "the way back is named all the same"
     assert first.id not in found.forgotten
+
+
+def test_a_line_of_losses_names_each_profile_once():
+    falls = (
+        Shrinkage("default", "memories", 12, 7),
+        Shrinkage("profiles/coder", "skills", 5, 0),
+        Shrinkage("profiles/coder", "SOUL.md", 1, 0),
+        Shrinkage("default", "cron_jobs", 4, 0),
+        Shrinkage("profiles/writer", "skills", 5, 0),
+    )
+    lost = Lost(falls, ("profiles/writer",))
+    assert lost.text == (
+        "memories 12 → 7, cron jobs 4 → 0, the profile writer is gone; "
+        "profiles/coder: skills 5 → 0, SOUL.md is gone"
+    )
+    assert "profiles/coder: SOUL.md is gone" in lost.texts, "each by itself says whose it is"

@@ -10,9 +10,18 @@ import threading
 import pytest
 
 from safekept.actions.vault.keys.key_file import KeyMissing, KeyUnwritable, write_key_once
-from safekept.actions.vault.keys.passphrase import BadKey
-from safekept.actions.vault.opening import VaultInsideHome, cache_of, looks_generated, make_vault, open_vault
+from safekept.actions.vault.keys.keys import add_passphrase
+from safekept.actions.vault.keys.passphrase import BadKey, as_made, easy_passphrase
+from safekept.actions.vault.opening import (
+    VaultInsideHome,
+    cache_of,
+    initialise,
+    looks_generated,
+    make_vault,
+    open_vault,
+)
 from safekept.vault.errors import NoSuchVault, VaultExists, VaultHalfMade, WrongKey
+from safekept.vault.repo import keys
 from safekept.vault.repo.keys import FOR_GENERATED, FOR_PASSPHRASE, KeyFile, Secret, generate_secret
 from safekept.vault.repo.repository import Repository
 from safekept.vault.storage import LocalStorage
@@ -278,3 +287,52 @@ def test_the_cache_has_a_place_for_each_vault(tmp_path):
     with open_vault(here, create=True) as repository:
         assert cache_of(here, repository) == os.path.join(here.places.cache_directory, repository.id[:16])
         assert cache_of(here.changed(cache_directory=""), repository) == ""
+
+
+@pytest.mark.parametrize(
+    ("typed", "made"),
+    [
+        ("Bafi dogu hale jomi nupa ravo", "bafi-dogu-hale-jomi-nupa-ravo"),
+        (" bafi  dogu-hale\u2013JOMI nupa ravo ", "bafi-dogu-hale-jomi-nupa-ravo"),
+        ("bafidoguhalejominuparavo", "bafi-dogu-hale-jomi-nupa-ravo"),
+        ("abcd " * 13, "-".join(["ABCD"] * 13)),
+        ("bafi dogu hale jomi nupa", ""),
+        ("bafi dogu hale jomi nupa xavo", ""),
+        ("Four Words Are Enough", ""),
+    ],
+)
+def test_what_we_made_is_known_however_it_is_typed_and_nothing_else_is(typed, made):
+    assert as_made(typed) == made
+
+
+def test_a_passphrase_of_our_making_opens_with_capitals_and_blanks_and_a_chosen_one_does_not(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(keys, "FOR_PASSPHRASE", keys.Cost(16384, 8, 1))
+    here = throwaway(tmp_path)
+    ours, chosen = easy_passphrase(), "four words are enough"
+    assert as_made(ours) == ours
+    with initialise(here) as repository:
+        for text in (ours, chosen):
+            add_passphrase(here, repository, Secret(text), recovery=True)
+    os.unlink(here.places.vault_key_file)
+
+    def opens(text):
+        try:
+            open_vault(here.changed(vault_secret=lambda: Secret(text))).close()
+        except WrongKey:
+            return False
+        return True
+
+    assert opens(ours) and opens(ours.upper().replace("-", " ")) and opens(chosen)
+    assert not opens(chosen.upper()) and not opens(ours[:-1] + "x")
+
+
+def test_one_that_somebody_chose_in_our_shape_opens_as_it_was_chosen(tmp_path, monkeypatch):
+    """As typed comes first: what looks like ours may be somebody's own."""
+    monkeypatch.setattr(keys, "FOR_PASSPHRASE", keys.Cost(16384, 8, 1))
+    here, own = throwaway(tmp_path), "BAFI DOGU HALE JOMI NUPA RAVO"
+    with initialise(here) as repository:
+        add_passphrase(here, repository, Secret(own), recovery=True)
+    os.unlink(here.places.vault_key_file)
+    open_vault(here.changed(vault_secret=lambda: Secret(own))).close()

@@ -216,6 +216,7 @@ class RebuildFacts(Facts):
     host: str | None = None
     archive: str | None = None
     snapshot: str | None = None
+    taken: float | None = None  # when that was taken: so new is what lies in the place
     aside: str | None = documented()  # where the home before it lies
     receipt: str | None = documented()
     files: int | None = documented()

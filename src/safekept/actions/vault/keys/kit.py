@@ -8,6 +8,7 @@ and the key file. Everything on it together is the power to read the vault, so i
 from __future__ import annotations
 
 import base64
+import datetime
 import html
 import os
 import re
@@ -82,8 +83,9 @@ def make_kit(context: UserContext, repository: Repository) -> Kit:
             homes[path] = homes.get(path, False) or kind_of(snapshot) in WHOLE
     if not homes:
         homes[context.locate(existing=False).home] = True
+    searching = _searching(context, repository, snapshots)
     facts = [
-        ("Written", time.strftime("%Y-%m-%d %H:%M")),
+        ("Written", time.strftime("%Y-%m-%d %H:%M %z")),
         ("Machine", os.uname().nodename),
         ("Vault", context.places.vault),
         ("Vault id", repository.id),
@@ -96,11 +98,11 @@ def make_kit(context: UserContext, repository: Repository) -> Kit:
         tuple(facts),
         (
             _preparing(context, key),
-            _restoring(homes, bool(key)),
+            _restoring(homes, bool(key), bool(searching)),
             _looking(bool(key)),
             _mending(repository),
             _rebuilding(context, repository.id, bool(key)),
-            *_searching(context, repository, snapshots),
+            *searching,
         ),
         key_id,
     )
@@ -164,19 +166,20 @@ def _preparing(context: UserContext, key: str) -> Section:
     )
 
 
-def _restoring(homes: Mapping[str, bool], with_key: bool) -> Section:
+def _restoring(homes: Mapping[str, bool], with_key: bool, searching: bool) -> Section:
     restic, tags = _restic(with_key), " ".join(f"--tag kind:{kind}" for kind in WHOLE)
     commands = []
     for home, whole in homes.items():
         only = f"{tags} " if whole else ""
         commands.append(f"{restic} restore latest {only}--path {shlex.quote(home)} --target ./restored")
     last = [f"./restored{home}" for home in homes]
+    search = "; the end of this page fills their search again" if searching else ""
     return Section(
         "2. Bring the newest whole snapshot back",
         (
             "Into a new directory; nothing on the machine is replaced.",
             f"The home is then in {', '.join(last)}. Look at it, move it where the agent expects it, and "
-            "start the agent. Databases hold every row; the end of this page fills their search again.",
+            f"start the agent. Databases hold every row{search}.",
         ),
         tuple(commands),
     )
@@ -316,6 +319,20 @@ class ReadKit:
     places: tuple[str, ...]  # of the copies, then of the vault itself
     variables: Mapping[str, str] = field(default_factory=dict)  # what the commands on it set
     vault_id: str = ""
+    written: str = ""  # when, as it stands there
+
+    @property
+    def written_before(self) -> float:
+        """It was written before this time for sure; 0 where it does not say when."""
+        day, _, offset = self.written.rpartition(" ")
+        try:
+            if re.fullmatch(r"[+-]\d{4}", offset):
+                return datetime.datetime.strptime(f"{day} {offset}", "%Y-%m-%d %H:%M %z").timestamp() + 60
+            # An older kit says it by a clock of that place: no place is further behind Greenwich than this.
+            plain = datetime.datetime.strptime(self.written, "%Y-%m-%d %H:%M")
+            return plain.replace(tzinfo=datetime.UTC).timestamp() + 60 + 12 * 3600
+        except ValueError:
+            return 0.0
 
 
 def read_kit(path: str) -> ReadKit | None:
@@ -335,7 +352,14 @@ def read_kit(path: str) -> ReadKit | None:
             variables[name] = value
         places.append(words[2])
     vault = re.search(r"^\s*Vault id\s+([0-9a-f]{64})\s*$", text, re.MULTILINE)
-    return ReadKit(key[1] if key else "", tuple(places), variables, vault[1] if vault else "")
+    when = re.search(r"^\s*Written\s+([\d-]+ [\d:]+(?: [+-]\d{4})?)\s*$", text, re.MULTILINE)
+    return ReadKit(
+        key[1] if key else "",
+        tuple(places),
+        variables,
+        vault[1] if vault else "",
+        when[1] if when else "",
+    )
 
 
 def is_kit(path: str) -> bool:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import html
+import os
 import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from safekept.core.entries import EntryLost
 from safekept.core.errors import SafekeptError
-from safekept.core.sqlite.lean import read_facts, rebuild_statement
+from safekept.core.owner import foreign_owner
+from safekept.core.sqlite import CaptureOptions, look
+from safekept.core.sqlite.lean import Recipe, read_facts, rebuild_statement
 from safekept.vault.format import Snapshot
 from safekept.vault.read import read_manifest
 from safekept.vault.repo import Repository
 from safekept.vault.tags import layout_of
 
 from ...base.context import UserContext
+from ...base.scratch import scratch
 from ...offsite.destination import VAULT, DestinationSetting
 
 if TYPE_CHECKING:
@@ -86,7 +91,28 @@ def _statements(
                 for one in read_facts(lean).tables:
                     yield from ((path, statement) for statement in one.rebuild)
         elif layout := context.choices.layouts.get(layout_of(snapshot)):
-            yield from ((path, rebuild_statement(recipe)) for recipe in layout.recipes(path))
+            recipes = layout.recipes(path)
+            there = _tables_there(context, os.path.join(snapshot.paths[0], path), recipes)
+            yield from ((path, rebuild_statement(one)) for one in recipes if one.table in there)
+
+
+def _tables_there(context: UserContext, database: str, recipes: Sequence[Recipe]) -> set[str]:
+    """Which of these tables a database of this machine has now; none where it is not to be had."""
+    if not recipes or not os.path.isfile(database) or foreign_owner(database) is not None:
+        return set()
+    there = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = '{}'"
+    queries = {one.table: there.format(one.table.replace("'", "''")) for one in recipes}
+    with scratch(context) as directory:
+        options = CaptureOptions(directory, deadline=_PATIENCE, check=False)
+        try:
+            counts = look(database, os.path.basename(database), options, queries).counts
+        except (EntryLost, OSError):
+            return set()
+    return {table for table, count in counts.items() if count}
+
+
+#: Seconds to wait for a database that somebody writes to: the page can do without its search.
+_PATIENCE = 5.0
 
 
 #: What every command starts with in the text, so that it is known from prose, also by a test.

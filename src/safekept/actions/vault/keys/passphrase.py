@@ -5,6 +5,7 @@ A command is run without a shell, as restic runs its `--password-command`.
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import TYPE_CHECKING, Self
 
@@ -70,13 +71,30 @@ class PassphraseMismatch(SafekeptError):
         )
 
 
+_FIRST, _SECOND = "bdfghjklmnprstvwz", "aeiou"
+
+
 def easy_passphrase() -> str:
     """A new passphrase that can be read aloud and typed from paper: 76 bits in six groups of four letters."""
     import secrets
 
-    first, second = "bdfghjklmnprstvwz", "aeiou"
-    groups = ("".join(secrets.choice(first) + secrets.choice(second) for _ in range(2)) for _ in range(6))
+    groups = ("".join(secrets.choice(_FIRST) + secrets.choice(_SECOND) for _ in range(2)) for _ in range(6))
     return "-".join(groups)
+
+
+def as_made(text: str) -> str:
+    """A passphrase or key of our making as we write it, however it was typed; "" where it is none of ours.
+
+    Capitals, blanks and hyphens say nothing in these; in a passphrase that a person chose they do.
+    """
+    letters = re.sub(r"[\s\u2010-\u2015-]", "", text)
+    if re.fullmatch(f"(?:[{_FIRST}][{_SECOND}]){{12}}", letters.lower()):
+        letters = letters.lower()
+    elif re.fullmatch("[A-Z2-7]{52}", letters.upper()):
+        letters = letters.upper()
+    else:
+        return ""
+    return "-".join(letters[start : start + 4] for start in range(0, len(letters), 4))
 
 
 def check_strength(secret: Secret) -> None:

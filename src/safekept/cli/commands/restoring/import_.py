@@ -28,7 +28,7 @@ from ...words.landing_plan import (
     show_stayed,
     show_wrappers,
 )
-from ...words.remarks import census_lines
+from ...words.remarks import show_census
 
 
 @click.command("import")
@@ -190,9 +190,7 @@ def _show_plan(console: Console, prepared: PreparedImport) -> None:
     console.fact("Archive", f"{path_text(prepared.archive.path)} ({form}, {origin})")
     if prepared.doubt:
         console.fact("Doubt", path_text(prepared.doubt))
-    census = head.get("census") if head else None
-    for line in census_lines(census if isinstance(census, dict) else {}):
-        console.fact("Holds", line)
+    show_census(console, head.get("census") if head else None)
     show_losses(console, prepared.losses, damaged_in(head))
     for remark in prepared.source.remarks[:SHOWN]:
         console.fact("Left out", f"{path_text(remark.path)}: {remark.reason}")

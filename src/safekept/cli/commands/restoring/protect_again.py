@@ -17,6 +17,7 @@ from safekept.actions.setup.machine_record import MachineRecord, read_machine_re
 from safekept.actions.setup.steps import DONE, FAILED, SetupStep
 from safekept.actions.setup.unused_vault import is_unused, put_aside
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 from safekept.settings import Settings, load_settings
 from safekept.settings.file import add_destination, set_value
 
@@ -25,7 +26,7 @@ from ...options import context_from
 from ...screen import Screen
 from ..setup.answers import Answers
 from ..setup.protecting import Ended, Protecting, looked
-from .places_again import not_again, with_places
+from .places_again import not_again, only_on_kit, with_places
 
 if TYPE_CHECKING:
     from safekept.actions.base.context import UserContext
@@ -56,7 +57,9 @@ def parts_of(record: MachineRecord) -> list[str]:
     return ["history", *parts, *(("schedule",) if record.schedule else ())]
 
 
-def then(console: Console, prepared: PreparedRebuild, places: Sequence[KitPlace] = ()) -> MachineRecord:
+def then(
+    console: Console, prepared: PreparedRebuild, places: Sequence[KitPlace] = (), kit: ReadKit | None = None
+) -> MachineRecord:
     """What follows the rebuild: said in the plan, and returned; empty where nothing does.
 
     `places`: those on the kit, where one was given.
@@ -77,6 +80,9 @@ def then(console: Console, prepared: PreparedRebuild, places: Sequence[KitPlace]
     if record.schedule:
         parts.append(f"every night at {record.schedule}")
     console.fact("Then", path_text("; ".join(parts)))
+    for name in only_on_kit(record, prepared) if kit is not None else ():
+        known = f"{name}, which no snapshot knows. Not wanted any more? Afterwards:"
+        console.fact("By the kit", NextStep("destinations remove", (name,), before=known))
     for step in not_again(prepared, record, places):
         console.fact("Not again", step)
     size = bytes_to_bring(prepared.own, prepared.origin.place)

@@ -114,6 +114,7 @@ def command(
         vault_id=page.vault_id if page is not None else "",
         key_given=bool(page is not None and page.key) or given_passphrase(settings) is not None,
         kit_key=bool(page is not None and page.key),
+        offers_sound=console.can_ask() and not yes,
         asks=page is None and not key_file and context.caller.secret_tries > 1,
     )
     again = words_of(replace(request, place=given if kit is not None else request.place))
@@ -233,6 +234,7 @@ def _with_key(
 
     What a person types is put into `typed`: nobody is asked for it a second time. `why`: the kit did not.
     """
+    from safekept.actions.base.unfinished import read_unfinished
     from safekept.actions.vault.keys.passphrase import PASSPHRASE_TRIES, secret_from_text
 
     from ...options import asking_for_vault_secret
@@ -251,7 +253,9 @@ def _with_key(
         return context.changed(vault_secret=secret, secret_tries=1)
     if console.can_ask() and not settings.text("vault.passphrase_command"):
         key = context.places.vault_key_file
-        ask = asking_for_vault_secret(place, key, bare=True, why=why)
+        begun = read_unfinished(context)
+        resumed = begun is not None and begun.verb == "rebuild" and bool(begun.homes)
+        ask = asking_for_vault_secret(place, key, bare=True, why=why, resumed=resumed)
 
         def once() -> Secret:
             typed.append(ask())

@@ -12,7 +12,7 @@ from safekept.core.errors import SafekeptError
 from ...console import Console, path_text
 from ...interrupted import Interrupted, interrupted
 from ...sealing import words_again
-from ...words.landing_plan import ask_about_doubt, ask_consent, show_doubt
+from ...words.landing_plan import settle, show_doubt, show_passed_over
 from ...words.rebuild import rebuild_document, rebuilt_document, show_rebuild_plan, show_rebuilt
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from safekept.actions.restoring.rebuild import PreparedRebuild, Rebuilt
     from safekept.actions.restoring.rebuild_request import RebuildRequest
     from safekept.actions.setup.machine_record import MachineRecord
-    from safekept.actions.snapshots.soundness import Doubt
+    from safekept.actions.snapshots.listing import Listed
     from safekept.actions.vault.keys.kit import ReadKit
     from safekept.settings import Settings
     from safekept.vault.repo import Secret
@@ -50,6 +50,7 @@ class RebuildWork:
         self._begun: Unfinished | None = None  # once something is to be changed
         self._building: PreparedRebuild | None = None
         self._places: list[KitPlace] = []  # those on a kit
+        self._kit: ReadKit | None = None
 
     @property
     def _opening(self) -> UserContext:
@@ -71,6 +72,7 @@ class RebuildWork:
         from safekept.actions.restoring.kit_places import look_at_places, newest_of
 
         self._places = look_at_places(lambda: self._opening, request, kit.places, self.console.listener())
+        self._kit = kit
         self.console.finish()
         begun = read_unfinished(self._context)
         if begun is not None and begun.arguments == self._again and begun.place in kit.places:
@@ -93,6 +95,7 @@ class RebuildWork:
         from safekept.actions.restoring.rebuild import prepare_rebuild
         from safekept.actions.setup.machine_record import MachineRecord
 
+        from .places_again import with_removed
         from .protect_again import then
 
         console = self.console
@@ -106,23 +109,19 @@ class RebuildWork:
             else:
                 if (doubt := prepared.origin.doubt) is not None and doubt.sound is not None:
                     show_doubt(console, doubt, _again(console, prepared, "--snapshot", doubt.sound.short))
-                show_rebuild_plan(console, prepared, () if self._done else self._places)
+                show_passed_over(console, prepared.origin.passed_over)
+                kit = self._kit if not self._done else None
+                show_rebuild_plan(console, prepared, self._places if kit else (), kit.written if kit else "")
             if self._record is None:
-                self._record = MachineRecord() if home_only else then(console, prepared, self._places)
+                if self._kit is not None:
+                    self._places = with_removed(prepared, self._places, self._kit)
+                found = (console, prepared, self._places, self._kit)
+                self._record = MachineRecord() if home_only else then(*found)
             if self._dry_run:
                 self._done.append((prepared, rebuild_document(prepared), True))
                 return
-            key = ("--key-file", os.path.abspath(self._key_file)) if self._key_file else ()
-            if prepared.origin.doubt is not None and not prepared.already:
-                _settle_doubt(console, prepared, prepared.origin.doubt, key, self._yes)
-            elif prepared.questions and not self._yes:
-                ask_consent(
-                    console,
-                    "rebuild",
-                    prepared.questions,
-                    _again(console, prepared, *key, "--dry-run"),
-                    _again(console, prepared, *key, "--yes"),
-                )
+            if not prepared.already:
+                self._settle(prepared)
             self._begin(prepared, earlier)
             if prepared.already:
                 self._done.append((prepared, {**rebuild_document(prepared), "already": True}, True))
@@ -132,6 +131,25 @@ class RebuildWork:
             console.finish()
             show_rebuilt(console, prepared, rebuilt, last=not self._record)
             self._done.append((prepared, rebuilt_document(prepared, rebuilt), rebuilt.complete))
+
+    def _settle(self, prepared: PreparedRebuild) -> None:
+        key = ("--key-file", os.path.abspath(self._key_file)) if self._key_file else ()
+
+        def again(of: Listed | None, *more: str) -> str:
+            named = ("--snapshot", of.short) if of is not None else ()
+            return _again(self.console, prepared, *named, *key, *more)
+
+        origin = prepared.origin
+        settle(
+            self.console,
+            "Rebuild from",
+            prepared.questions,
+            again,
+            chosen=origin.chosen,
+            doubt=origin.doubt,
+            passed_over=origin.passed_over,
+            yes=self._yes,
+        )
 
     def _begin(self, prepared: PreparedRebuild, earlier: Unfinished | None) -> None:
         """Remember that it is on its way, before anything is changed."""
@@ -204,19 +222,6 @@ class RebuildWork:
         if not all(complete for _, _, complete in self._done):
             return 3
         return ended.code if ended is not None else 0
-
-
-def _settle_doubt(
-    console: Console, prepared: PreparedRebuild, doubt: Doubt, key: tuple[str, ...], yes: bool
-) -> None:
-    """One question for all of it, and nobody agrees to it beforehand."""
-    assert doubt.sound is not None
-    sound, this = (("--snapshot", one.short, *key, "--yes") for one in (doubt.sound, doubt.chosen))
-    instead = f"Rebuild from the newest sound one: `{_again(console, prepared, *sound)}`"
-    all_the_same = f"Or from this one all the same, by its id: `{_again(console, prepared, *this)}`"
-    if yes:
-        raise doubt.refusal(instead, all_the_same)
-    ask_about_doubt(console, doubt, instead, all_the_same)
 
 
 def _again(console: Console, prepared: PreparedRebuild, *more: str) -> str:

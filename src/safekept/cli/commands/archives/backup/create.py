@@ -16,7 +16,7 @@ from ....options import common_options, selection_options, start
 from ....sealing import passphrase_options, words_again
 from ....words.grace import gone_text
 from ....words.incomplete import show_missing
-from ....words.remarks import census_lines, show_remarks
+from ....words.remarks import show_census, show_remarks
 
 if TYPE_CHECKING:
     from safekept.archive import Seal, Written
@@ -255,8 +255,7 @@ def _show_result(console: Console, result: BackupResult, named: list[str], again
     else:
         console.fact("Not sealed", "whoever has this file can read all of it, keys such as in `.env` too")
     console.fact("Time", time_text(written.seconds))
-    for line in census_lines(result.facts.census or {}):
-        console.fact("Holds", line)
+    show_census(console, result.facts.census)
     for path in result.rotated:
         console.fact("Removed", f"{path_text(path)} (--keep)")
     if result.rotated:

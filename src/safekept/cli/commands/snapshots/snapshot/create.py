@@ -19,7 +19,7 @@ from ....console import Console, count_text, path_text, size_text, time_text
 from ....options import common_options, selection_options, start
 from ....words.grace import moment_text
 from ....words.incomplete import show_missing
-from ....words.remarks import census_lines, in_full_lines, left_out_bytes, show_remarks
+from ....words.remarks import in_full_lines, left_out_bytes, show_census, show_remarks
 
 if TYPE_CHECKING:
     from safekept.actions.snapshots.preview import SnapshotPreview
@@ -212,8 +212,7 @@ def show_facts(console: Console, result: SnapshotResult) -> None:
         for line in in_full_lines(lean):
             console.fact("", line)
     console.fact("Time", time_text(result.seconds))
-    for line in census_lines(result.census):
-        console.fact("Holds", line)
+    show_census(console, result.census)
     if result.forgotten:
         names = [name[:8] for name in result.forgotten]
         until = moment_text(time.time() + GRACE)

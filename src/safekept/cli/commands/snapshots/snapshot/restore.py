@@ -24,9 +24,7 @@ from ....options import common_options, source_options, start
 from ....words.grace import kept_text
 from ....words.landing_plan import (
     SHOWN,
-    ask_about_doubt,
-    ask_about_sound,
-    ask_consent,
+    settle,
     show_changes,
     show_doubt,
     show_losses,
@@ -35,7 +33,7 @@ from ....words.landing_plan import (
     show_stayed,
     show_wrappers,
 )
-from ....words.remarks import census_lines
+from ....words.remarks import show_census
 from ....words.snapshots import age_text, incomplete_text, named_home
 
 
@@ -120,32 +118,19 @@ def command(
             _show_newer(console, prepared)
             console.line("Nothing was changed")
             return 0
-        if prepared.doubt is not None:
-            _settle_doubt(console, prepared, yes)
-        elif prepared.passed_over is not None:
-            ask_about_sound(console, prepared.chosen)
-        elif prepared.questions and not yes:
-            ask_consent(
-                console,
-                "restore",
-                prepared.questions,
-                _again(console, prepared, "--dry-run"),
-                _again(console, prepared, "--yes"),
-            )
+        settle(
+            console,
+            "Restore",
+            prepared.questions,
+            lambda of, *more: _again(console, prepared, *more, of=of),
+            chosen=prepared.chosen,
+            doubt=prepared.doubt,
+            passed_over=prepared.passed_over,
+            yes=yes,
+        )
         restored = prepared.carry_out(console.listener())
         console.finish()
         return _show_result(console, prepared, restored)
-
-
-def _settle_doubt(console: Console, prepared: PreparedRestore, yes: bool) -> None:
-    """One question for all of it, and nobody agrees to it beforehand."""
-    doubt = prepared.doubt
-    assert doubt is not None and doubt.sound is not None
-    instead = f"Restore the newest sound one: `{_again(console, prepared, '--yes', of=doubt.sound)}`"
-    this = f"Or this one all the same, by its id: `{_again(console, prepared, '--yes')}`"
-    if yes:
-        raise doubt.refusal(instead, this)
-    ask_about_doubt(console, doubt, instead, this)
 
 
 def _again(console: Console, prepared: PreparedRestore, *more: str, of: Listed | None = None) -> str:
@@ -197,9 +182,8 @@ def _show_plan(console: Console, prepared: PreparedRestore) -> None:
     console.fact("Snapshot", known + (", the newest sound one" if prepared.passed_over else ""))
     if chosen.home and (chosen.home != prepared.place.home or not chosen.here):
         console.fact("Made of", f"{path_text(chosen.home)} on {path_text(chosen.snapshot.hostname)}")
-    census = prepared.manifest.get("census") if prepared.manifest else None
-    for line in census_lines(census if isinstance(census, dict) and not plan.only else {}):
-        console.fact("Holds", line)
+    if prepared.manifest and not plan.only:
+        show_census(console, prepared.manifest.get("census"))
     if chosen.kind == QUICK and not plan.only:
         console.fact("Holds", "the quick set only: what the agent knows and is, not the whole home")
     if prepared.request.exact and prepared.removal_scope:

@@ -16,7 +16,7 @@ from safekept.vault.format import Node
 
 from ....console import Console, count_text, harmless, path_text, size_text
 from ....options import common_options, source_options, start
-from ....words.remarks import census_lines, lean_text
+from ....words.remarks import lean_text, show_census
 from ....words.snapshots import age_text, amount, incomplete_text, named_home
 
 _SHOWN = 12
@@ -98,8 +98,7 @@ def _show_summary(console: Console, found: Opened, summary: Summary, named: list
         console.fact("Pinned", f"until {chosen.pinned_until}" if chosen.pinned_until else "for good")
     if chosen.files is not None:
         console.fact("Files", f"{chosen.files:,}, {amount(chosen.bytes)}; added {amount(chosen.added)}")
-    for line in census_lines(summary.census):
-        console.fact("Holds", line)
+    show_census(console, summary.census)
     for path, facts in sorted(summary.databases.items()):
         console.fact("Database", f"{path_text(path)}: {_database(facts)}")
         if lean := lean_text(facts.get("lean")):
