@@ -111,6 +111,7 @@ OTHERWISE = {
     ("restore", "snapshot"): "its id in the line, all of its row in the document",
     ("import", "archive"): "in full in the line, as it was typed in the document",
     ("import", "wrappers"): "the line has those that were made anew, to take them away again",
+    ("restore", "wrappers"): "the line has those that were made anew, to take them away again",
     ("undo", "undoes"): "the id in the line; the document has the whole change",
     ("undo-session", "undoes"): "the id in the line; the document has the whole change",
     ("restore-session", "snapshot"): "its id in the line, all of its row in the document",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from safekept.vault.format import Node, Snapshot
     from safekept.vault.read import HomeSource
 
-    from ..restoring.prepared import BroughtBack
+    from ..restoring.prepared import LandingResult
 
 
 # What a snapshot holds, for the health check: the vault is opened only when something has to be
@@ -165,7 +165,7 @@ def _bring_back(context: UserContext, guarded: Guarded, taken: SnapshotResult, l
     guarded.restored = [one for one in sure if not missed.intersection(one.restore_paths)]
 
 
-def not_brought_back(done: BroughtBack) -> set[str]:
+def not_brought_back(done: LandingResult) -> set[str]:
     """What a restore could not bring back."""
     return {path for path, _ in done.lost} | {
         one.path for one in done.landed.remarks if one.outcome is Outcome.UNREADABLE

@@ -28,7 +28,7 @@ from ..base.operations.homes import ImportFacts
 from ..base.own_places import refuse_unsafe_target
 from ..base.recovery import recover_interrupted
 from ..base.scope import damaged_in, losses, spared
-from .prepared import BroughtBack, PreparedLanding, files_text
+from .prepared import LandingResult, PreparedLanding, files_text
 from .starting import starting_hints
 
 
@@ -109,7 +109,7 @@ class PreparedImport(PreparedLanding):
             reasons.append(f"{count} out of the home would come from an archive made elsewhere")
         return reasons
 
-    def carry_out(self, listener: Listener = silent) -> BroughtBack:
+    def carry_out(self, listener: Listener = silent) -> LandingResult:
         """Keep what is there, stage, prove, swap in; journalled either way."""
         work = ImportFacts(
             archive=os.path.abspath(self.request.file),

@@ -34,7 +34,7 @@ class LandingRequest(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class BroughtBack:
+class LandingResult:
     """What was done."""
 
     operation: str
@@ -111,7 +111,7 @@ class PreparedLanding:
         *,
         check: bool = True,
         leave_lost: bool = False,
-    ) -> BroughtBack:
+    ) -> LandingResult:
         """Keep what is there, stage, prove, swap in; journalled either way.
 
         `label`: of the snapshot of what is there; `check`: its databases, too. `leave_lost`: what cannot be
@@ -144,7 +144,7 @@ class PreparedLanding:
         record(self.context, work.line(operation, "incomplete" if lost else "done"), listener)
         if not request.into:
             expire(place.home, request.keep_days)
-        return BroughtBack(operation, place, landed, work, lost, wrappers, notes)
+        return LandingResult(operation, place, landed, work, lost, wrappers, notes)
 
     def _undo_point(self, label: str, check: bool, listener: Listener) -> str:
         """A snapshot of what would be replaced, where there is a vault; the landing keeps it, too."""

@@ -35,7 +35,7 @@ from ..snapshots.stored_home import NotAHome, Stored, open_stored, path_in_home,
 from ..vault.opening import open_vault
 from ..vault.place import known_vault
 from .databases import RowsGoing, compare_databases
-from .prepared import BroughtBack, PreparedLanding
+from .prepared import LandingResult, PreparedLanding
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class PreparedRestore(PreparedLanding):
                 self.again(self.chosen, "Or this one all the same, by its id:", "--yes"),
             )
 
-    def carry_out(self, listener: Listener = silent) -> BroughtBack:
+    def carry_out(self, listener: Listener = silent) -> LandingResult:
         """Keep what is there, stage, prove, swap in; journalled either way."""
         plan = self.plan
         work = RestoreFacts(snapshot=self.chosen.id, exact=self.request.exact)

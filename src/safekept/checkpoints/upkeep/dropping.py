@@ -222,7 +222,7 @@ _SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class BroughtBack:
+class LandingResult:
     """What has its ref again, and what could not get it."""
 
     back: tuple[Checkpoint, ...]
@@ -231,7 +231,7 @@ class BroughtBack:
 
 def bring_back(
     store: Store, wanted: Callable[[Dropped], bool], *, look_only: bool = False, wait: float = 60.0
-) -> BroughtBack:
+) -> LandingResult:
     """Bring back what is wanted of what was dropped; with `look_only`, say what would come."""
     with process_lock(maintenance_lock(store.directory), "bringing checkpoints back", wait):
         back, lost = [], []
@@ -251,7 +251,7 @@ def bring_back(
         if back and not look_only:
             again = {(point.project, point.id) for point in back}
             forget_dropped(store.directory, lambda entry: (entry.project, entry.id) in again)
-    return BroughtBack(tuple(back), tuple(lost))
+    return LandingResult(tuple(back), tuple(lost))
 
 
 def _read(store: Store, entry: Dropped) -> Checkpoint | None:

@@ -15,7 +15,7 @@ from .caller import Caller
 from .tokens import of_restore
 
 if TYPE_CHECKING:
-    from safekept.actions.restoring.prepared import BroughtBack
+    from safekept.actions.restoring.prepared import LandingResult
     from safekept.actions.restoring.restore import PreparedRestore
     from safekept.actions.snapshots.listing import Listed
 
@@ -183,7 +183,7 @@ def _restore_plan(prepared: PreparedRestore) -> ToolAnswer:
     return answer
 
 
-def _restored(done: BroughtBack) -> ToolAnswer:
+def _restored(done: LandingResult) -> ToolAnswer:
     landed = done.landed
     answer = ToolAnswer(
         data={

@@ -8,7 +8,7 @@ import click
 
 from safekept.actions.base.scope import damaged_in
 from safekept.actions.restoring.import_ import ImportRequest, PreparedImport, prepare_import
-from safekept.actions.restoring.prepared import BroughtBack
+from safekept.actions.restoring.prepared import LandingResult
 from safekept.archive.errors import ArchiveUnknown
 from safekept.core.entries import Outcome
 from safekept.core.errors import SafekeptError
@@ -202,7 +202,7 @@ def _show_plan(console: Console, prepared: PreparedImport) -> None:
     show_obstacles(console, plan)
 
 
-def _show_result(console: Console, prepared: PreparedImport, imported: BroughtBack) -> int:
+def _show_result(console: Console, prepared: PreparedImport, imported: LandingResult) -> int:
     landed, place = imported.landed, imported.place
     named = prepared.request.into or prepared.request.home
     undo = console.command("undo", imported.operation, *(("--home", place.home) if named else ()))
@@ -244,7 +244,7 @@ def _show_result(console: Console, prepared: PreparedImport, imported: BroughtBa
     return 0 if whole else 3
 
 
-def _proof(prepared: PreparedImport, imported: BroughtBack) -> str:
+def _proof(prepared: PreparedImport, imported: LandingResult) -> str:
     """Only what was really checked."""
     hashes = "every hash" if prepared.archive.head is not None else "every checksum that the archive has"
     damaged = any(remark.outcome is Outcome.DAMAGED for remark in imported.landed.remarks)

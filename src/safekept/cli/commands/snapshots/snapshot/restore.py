@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from safekept.actions.base.scope import damaged_in
-from safekept.actions.restoring.prepared import BroughtBack
+from safekept.actions.restoring.prepared import LandingResult
 from safekept.actions.restoring.restore import (
     PreparedRestore,
     RestoreRequest,
@@ -209,7 +209,7 @@ def _show_newer(console: Console, prepared: PreparedRestore) -> None:
     console.line(f"Newer state files are in the quick snapshot {newer}: `{again}`")
 
 
-def _show_result(console: Console, prepared: PreparedRestore, restored: BroughtBack) -> int:
+def _show_result(console: Console, prepared: PreparedRestore, restored: LandingResult) -> int:
     landed, place = restored.landed, restored.place
     named = ("--home", place.home) if prepared.request.into or prepared.request.home else ()
     undo = console.command("undo", restored.operation, *named)
