@@ -179,7 +179,7 @@ def test_a_persona_and_a_file_of_keys_that_are_gone_are_lost_and_come_back(here,
     assert told([found]) == told(of_doctor(say))
     assert "essential-missing" not in say("doctor", "--json").out, "one loss is said once"
     whose = "profiles/coder: " if where else ""
-    assert found["text"] == f"lost in {home}: {whose}SOUL.md is gone, {whose}.env is gone"
+    assert found["text"] == f"lost in {home}: {whose}SOUL.md is gone, .env is gone"
     assert found["commands"][0] == f"snapshot restore {short} {where}SOUL.md {where}.env"
     assert "ALARM" in say("status", "--short").out
     assert say(*found["commands"][0].split(), "--yes").code == 0
@@ -210,7 +210,7 @@ def test_screens_speak_of_a_damaged_snapshot_with_one_voice(here, home, say):
     make_noise(home)
     newest = take(here, home).id[:8]
     shown = " ".join(say("status").out.split())
-    assert "manual, INCOMPLETE, a database is DAMAGED, " in shown.partition(f"({newest})")[0]
+    assert "manual, INCOMPLETE: state.db is damaged, " in shown.partition(f"({newest})")[0]
     assert "databases sound" not in shown
     assert re.search(rf"the last verified one: \d+ (s|min) ago \({sound}\)", shown)
     assert "Damaged state.db: state.db should be a database" in shown

@@ -149,7 +149,7 @@ def _snapshot(last: LastSnapshot, now: float) -> str:
     parts.append(incomplete_text(last))
     if last.partial and last.kind != "quick":
         parts.append("partial")
-    if word := _DATABASES.get(last.databases):
+    if (word := _DATABASES.get(last.databases)) and " is damaged" not in last.why_incomplete:
         parts.append(word)
     if last.files is not None:
         parts.append(count_text(last.files, "file"))
