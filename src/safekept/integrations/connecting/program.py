@@ -26,6 +26,11 @@ PASSING = (
 )
 
 
+#: Ends a line for a host that stops every tool when its hook ends with another code than 0 or 1: a shell
+#: that does not find the program ends with 127.
+_OR_ONE = ("||", "exit", "1")
+
+
 class NoLastingProgram(SafekeptError):
     code = "no-lasting-program"
 
@@ -47,6 +52,10 @@ class Program:
     def line(self, host: str) -> str:
         """The same for a host that hands it to a shell."""
         return shlex.join(self.hook(host))
+
+    def line_that_stops_nothing(self, host: str) -> str:
+        """The same, so that it never ends with a code that the host takes for a no, whatever became of us."""
+        return " ".join((self.line(host), *_OR_ONE))
 
 
 def this_program(environment: Mapping[str, str], directory: str | None = None) -> Program:
@@ -94,11 +103,12 @@ def calls_us(words: Sequence[str], host: str) -> bool:
 
 
 def split_line(line: object) -> tuple[str, ...]:
-    """The words of a command line; none where it is not one."""
+    """The words of a command line, without how it may end; none where it is not one."""
     try:
-        return tuple(shlex.split(line)) if isinstance(line, str) else ()
+        words = tuple(shlex.split(line)) if isinstance(line, str) else ()
     except ValueError:
         return ()
+    return words[: -len(_OR_ONE)] if words[-len(_OR_ONE) :] == _OR_ONE else words
 
 
 def runs(words: Sequence[str]) -> bool:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import stat
+import subprocess
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,6 +17,7 @@ from safekept.integrations.connecting.carrying_out import carry_out
 from safekept.integrations.connecting.hook_entries import handlers_of
 from safekept.integrations.connecting.host import _words
 from safekept.integrations.connecting.hosts import HOSTS
+from safekept.integrations.connecting.overview import host_statuses
 from safekept.integrations.connecting.plan import plan_connect, plan_disconnect
 from safekept.integrations.connecting.program import Program, calls_us
 from safekept.integrations.connecting.settings_file import SettingsChanged
@@ -361,8 +363,43 @@ def test_the_command_survives_a_path_that_a_shell_would_break(user, tmp_path, na
     assert len(rows) >= 5
     for _, one in rows:
         words = [one["command"], *one["args"]] if "args" in one else shlex.split(one["command"])
-        assert words == [program.words[0], "hook", name]
+        ending = ["||", "exit", "1"] if name == "gemini" else []
+        assert words == [program.words[0], "hook", name, *ending]
         assert os.path.isabs(words[0]) and one["timeout"] == timeout
+
+
+@pytest.mark.parametrize("gone", ["deleted", "not to be run", "fails"])
+def test_no_host_takes_a_safekept_that_is_gone_for_a_no(user, host, tmp_path, gone):
+    """Seen with Gemini CLI 0.61.0: whatever ends with another code than 0 or 1 and says something, as the
+    shell does of a program that is not there, denies the tool. The others deny at 2."""
+    program = program_in(tmp_path)
+    connect(user, host, program)
+    (path,) = program.words
+    if gone == "deleted":
+        os.unlink(path)
+    elif gone == "not to be run":
+        os.chmod(path, 0o644)
+    else:
+        write(path, b"#!/bin/sh\necho broken >&2\nexit 70\n", 0o755)
+    commands = {one["command"] for _, one in handlers(read(place_of(user, host)))}
+    for command in commands:
+        done = subprocess.run(["sh", "-c", command], input=b"{}", capture_output=True, timeout=300)
+        assert done.returncode == 1 if host.name == "gemini" else done.returncode not in (0, 2)
+        assert not done.stdout
+
+
+def test_the_entry_of_gemini_that_an_older_safekept_wrote_is_told_and_renewed(user, tmp_path):
+    """One without the end that lets the tools run when safekept is gone."""
+    host, program = HOSTS["gemini"], program_in(tmp_path)
+    path = place_of(user, host)
+    connect(user, host, program)
+    new = read(path)
+    write(path, new.replace(b" || exit 1", b""))
+    ((_, text, _),) = next(one for one in host_statuses(user) if one.host == "gemini").troubles
+    assert "Gemini CLI" in text
+    connect(user, host, program)
+    assert read(path) == new
+    assert not next(one for one in host_statuses(user) if one.host == "gemini").troubles
 
 
 def test_events_are_those_that_the_hook_program_understands(user, tmp_path):

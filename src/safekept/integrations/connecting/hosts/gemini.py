@@ -1,4 +1,8 @@
-"""Gemini CLI: hooks in settings.json, of the user or of one project. Its timeouts are milliseconds."""
+"""Gemini CLI: hooks in settings.json, of the user or of one project. Its timeouts are milliseconds.
+
+It takes any exit code but 0 and 1 for a no as soon as something was written, a shell's 127 for a program
+that is gone among them: every tool would be denied. So the line ends in `|| exit 1`, which is a warning.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ def _wanted(program: Program) -> list[Wanted]:
     handler = {
         "type": "command",
         "name": _NAME,
-        "command": program.line("gemini"),
+        "command": program.line_that_stops_nothing("gemini"),
         "timeout": SECONDS * 1000,
     }
     return [
