@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from safekept.core.events import Listener, silent
@@ -19,7 +19,7 @@ from safekept.core.worker import Worker
 
 from .as_owner import OtherUsersProjects, by_owner
 from .checkpoint import REASONS, Skipped
-from .project import Root, find_root, project_id
+from .project import WORKED_IN, Root, find_root
 from .state import State, read_state, write_state
 from .store.git import find_git
 from .store.store import Store
@@ -72,10 +72,12 @@ class Checkpoints:
         *,
         shell: bool = False,
         directory: str = "",
+        workplaces: Sequence[str] = (),
     ) -> Protection:
         """Call before a tool changes `paths`, or with `shell` before a command runs in them.
 
-        Relative paths are relative to `directory`, the one the tool works in.
+        Relative paths are relative to `directory`, the one the tool works in. `workplaces`: the directories
+        that the agent works in, which are projects where no marker says otherwise.
         """
         protection = Protection()
         try:
@@ -83,9 +85,14 @@ class Checkpoints:
             for owner, names in others.items():
                 request = {"paths": names, "reason": reason, "shell": shell, "directory": directory}
                 self._others.before(
-                    protection, owner, session or self._session, turn or self._turn, **request
+                    protection,
+                    owner,
+                    session or self._session,
+                    turn or self._turn,
+                    workplaces=list(workplaces),
+                    **request,
                 )
-            self._before(protection, own, reason, session, turn, shell, directory)
+            self._before(protection, own, reason, session, turn, shell, directory, workplaces)
         except Exception as error:
             protection.failures.append(failure_of("", error))
         return protection
@@ -110,10 +117,13 @@ class Checkpoints:
         *,
         wait: bool = False,
         over: bool = True,
+        only_open: bool = False,
     ) -> Protection:
         """Call when a turn ended: marks what it left behind, off this thread unless `wait`.
 
         Not `over`: only a command of it ended, and the end of the turn is to be marked, too.
+        `only_open`: not where a mark is the last that is known of this session. Whatever changed since then
+        was changed by somebody else, and a later mark would say that the agent did it.
         The answer of a call that does not wait is empty; `state.json` tells.
         """
         session, turn = session or self._session, turn or self._turn
@@ -127,11 +137,15 @@ class Checkpoints:
         def work() -> None:
             try:
                 if others:
-                    self._others.after(protection, session, turn, reason=reason, over=over)
+                    given = {"reason": reason, "over": over, "only_open": only_open}
+                    self._others.after(protection, session, turn, **given)
                 if not roots:
                     return
                 with Store.open(self.directory, listener=self.listener) as store:
                     for root in roots:
+                        if only_open and _is_marked(store, root.path, session):
+                            _forget_turn(store, root.path, [session, turn])
+                            continue
                         self._one(store, protection, root, [], "after", reason, session, turn, True, over)
             except Exception as error:
                 protection.failures.append(failure_of("", error))
@@ -147,11 +161,11 @@ class Checkpoints:
         """Wait for after-marks that are still being made; for the end of a process."""
         return all(worker.wait(timeout) for worker in self._workers)
 
-    def _root(self, path: str) -> Root | None:
+    def _root(self, path: str, workplaces: Sequence[str] = ()) -> Root | None:
         """The project of a path. One that a person chose stays that project, also when it is gone."""
         if path in self.chosen:
             return Root(path, "chosen")
-        return find_root(path, forbidden=self.forbidden)
+        return find_root(path, forbidden=self.forbidden, workplaces=workplaces)
 
     def _touched_elsewhere(self, turn: list[str]) -> list[Root]:
         """Projects that other processes touched in this turn: hooks are a process per call."""
@@ -161,7 +175,7 @@ class Checkpoints:
             for name in os.listdir(place):
                 state = read_state(os.path.join(place, name))
                 if any(turn) and turn in state.turns and state.project:
-                    root = self._root(state.project)
+                    root = self._root(state.project, [state.project] if state.worked_in else [])
                     found.append(root if root and root.path == state.project else Root(state.project, ""))
         return found
 
@@ -174,6 +188,7 @@ class Checkpoints:
         turn: str,
         shell: bool,
         directory: str,
+        workplaces: Sequence[str],
     ) -> None:
         session, turn = session or self._session, turn or self._turn
         groups: dict[str, tuple[Root, list[str]]] = {}
@@ -182,7 +197,7 @@ class Checkpoints:
         targets = [os.path.realpath(path) for path in targets if os.path.islink(path)]
         for path in [*paths, *(path for path in targets if not os.path.isdir(path))]:
             full = os.path.abspath(os.path.join(directory, path)) if "\0" not in path else ""
-            root = self._root(full) if full else None
+            root = self._root(full, workplaces) if full else None
             if root is None:
                 protection.skipped.append(Skipped(path, "outside", "is not on this machine"))
                 continue
@@ -201,8 +216,8 @@ class Checkpoints:
             for root, names in groups.values():
                 if shell and not root.walked and not names:
                     self._say_unprotected(store, root)
-                    if not store.refs.newest(project_id(root.path)):
-                        continue  # no file was ever named here: there is nothing to take
+                    if not any(point.files for point in store.checkpoints(root.path)[:1]):
+                        continue  # a point that keeps nothing is none
                 self._touched[root.path] = root
                 self._one(store, protection, root, names, "before", reason, session, turn, shell)
         if self.maintenance is not None and protection.taken:
@@ -245,6 +260,7 @@ class Checkpoints:
             state = read_state(place)
             state.project = root.path
             state.unprotected = {} if root.walked else state.unprotected
+            state.worked_in = state.worked_in or root.marker == WORKED_IN
             now = [session, turn]
             if kind == "before" and root.walked and (state.passed != now or not any(now)):
                 full = True
@@ -322,3 +338,18 @@ class Checkpoints:
         if text not in self._noticed:
             self._noticed.add(text)
             protection.notices.append(text)
+
+
+def _is_marked(store: Store, project: str, session: str) -> bool:
+    """Whether a mark is the last point of a session here."""
+    own = (point for point in store.checkpoints(project) if point.session == session)
+    last = next((point for point in own if point.kind in ("before", "after")), None)
+    return last is not None and last.kind == "after"
+
+
+def _forget_turn(store: Store, project: str, turn: list[str]) -> None:
+    with contextlib.suppress(OSError):
+        place = store.project_directory(project)
+        state = read_state(place)
+        state.marked(turn)
+        write_state(place, state)

@@ -2,11 +2,11 @@
 
 A project is the work tree of the nearest git repository above a file, with all packages in it: one
 project, one history, one set of ignore rules. Where there is no repository it is the nearest directory
-with another marker, and where there is none of those, the directory that the file is in or will be in,
-of which only named files are taken. Directories that hold everything
-(the root, a home, a shared temporary directory, an agent's home) are never one, marker or not: whoever
-puts a `package.json` into `/tmp` does not make a project of it. All of it is judged on resolved paths,
-so a link cannot lead around the rule.
+with another marker, and where there is none of those, the directory around it that an agent works in. Else
+it is the directory that the file is in or will be in, of which only named files are taken. Directories that
+hold everything (the root, a home, a shared temporary directory, an agent's home) are never one, marker or
+not: whoever puts a `package.json` into `/tmp` does not make a project of it. All of it is judged on resolved
+paths, so a link cannot lead around the rule.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
@@ -24,6 +24,8 @@ from safekept.core.files import durable_write
 from safekept.core.files.small import read_document
 from safekept.core.next_step import NextStep
 from safekept.core.owner import foreign_owner
+
+from .scan.rules import SECRET_DIRECTORIES
 
 MARKERS = (
     ".git pyproject.toml setup.py package.json Cargo.toml go.mod Makefile CMakeLists.txt pom.xml "
@@ -47,6 +49,10 @@ SYSTEM = (
 KERNEL = "/proc /sys /dev /boot".split()
 
 
+#: In place of a marker: an agent works there.
+WORKED_IN = "worked in"
+
+
 @dataclass(frozen=True, slots=True)
 class Root:
     """A project's directory, and what was found in it. Without a marker only named files are taken."""
@@ -64,10 +70,12 @@ def project_id(path: str) -> str:
     return hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
 
 
-def find_root(path: str, *, forbidden: Collection[str] = ()) -> Root | None:
+def find_root(path: str, *, forbidden: Collection[str] = (), workplaces: Sequence[str] = ()) -> Root | None:
     """The project of a file or directory, which need not exist. None where nothing may be taken at all.
 
     `forbidden`: homes and other directories that are never a project; what lies below them may be.
+    `workplaces`: directories that an agent works in; the first that may be one and holds the path is its
+    project where no marker is above it.
     """
     never = {os.path.realpath(place) for place in (*SHARED, *forbidden) if place}
     start = os.path.realpath(path)
@@ -91,7 +99,19 @@ def find_root(path: str, *, forbidden: Collection[str] = ()) -> Root | None:
         if above == current:
             break
         current = above
-    return nearest or Root(existing if os.path.lexists(start) else start, "")
+    if nearest is not None:
+        return nearest
+    for place in map(os.path.realpath, filter(None, workplaces)):
+        if f"{start}/".startswith(f"{place.rstrip('/')}/") and _may_be_whole(place, forbidden):
+            return Root(place, WORKED_IN)
+    return Root(existing if os.path.lexists(start) else start, "")
+
+
+def _may_be_whole(place: str, forbidden: Collection[str]) -> bool:
+    """Whether a directory without a marker may be taken whole; one for secrets may not."""
+    if any(part in SECRET_DIRECTORIES for part in place.split("/")):
+        return False
+    return os.path.isdir(place) and not holds_too_much(place, forbidden)
 
 
 def _elsewhere(forbidden: Collection[str]) -> set[str]:

@@ -63,6 +63,13 @@ def command_ended(data_directory: str, session: str, command: str) -> bool:
         return not any(order.running.get(one) for one in order.ending)
 
 
+def nothing_runs(data_directory: str, session: str) -> bool:
+    """Whether no command was begun whose end was not told, one in the background among them."""
+    order = _order(data_directory, session)
+    with _lock:
+        return not any(order.running.values())
+
+
 def all_ended(data_directory: str, session: str) -> None:
     """A turn ended or begins: nothing of the one before runs any more."""
     order = _order(data_directory, session)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .calls import Call, Outcome, Problem, Uncovered, problem
-from .marks import all_ended, change_comes, changes_so_far, command_ended, marking
+from .marks import all_ended, change_comes, changes_so_far, command_ended, marking, nothing_runs
 from .places import Place
 
 if TYPE_CHECKING:
@@ -49,8 +49,9 @@ def _protect(call: Call, place: Place) -> Outcome:
         from safekept.actions.hosts.sessions import begin_turn
         from safekept.actions.projects.rollback_news import take_news
 
-        all_ended(place.data_directory, call.session)
+        _end_the_turn_before(call, place)
         begin_turn(place.data_directory, call.session, call.turn)
+        _began(call, place)
         return Outcome(context=take_news(place.data_directory, call.session))
     if call.kind == "session-start":
         return _begin_session(call, place)
@@ -85,6 +86,7 @@ def _begin_session(call: Call, place: Place) -> Outcome:
     """Whether it can be relied on, as far as that can be known before anything is to be protected."""
     from safekept.actions.hosts.calls import read_host_calls
 
+    _began(call, place)
     for host in read_host_calls(place.context):
         if host.host == call.host and host.failing:
             # The same moment: something was wrong, and the files were kept all the same.
@@ -125,8 +127,31 @@ def _before(call: Call, place: Place) -> Outcome:
         turn,
         shell=call.shell,
         directory=call.directory,
+        workplaces=_workplaces(call, place),
     )
     return _told(call, place, _joined(outcome, protection, kept is not None and bool(kept.point)))
+
+
+#: Its plugin says of a tool that names files where those lie, and not where Hermes works.
+_SAYS_WHERE_FILES_LIE = "hermes"
+
+
+def _workplaces(call: Call, place: Place) -> list[str]:
+    """Directories that the agent works in: where its session began, and where this very command runs. In an
+    agent's home, or among our own files, there are none."""
+    found = [_began(call, place), call.directory if call.shell else ""]
+    never = (*(f"{home}/" for home, _ in place.homes), f"{os.path.realpath(place.data_directory)}/")
+    return [one for one in found if os.path.isabs(one) and not f"{os.path.realpath(one)}/".startswith(never)]
+
+
+def _began(call: Call, place: Place) -> str:
+    from safekept.actions.hosts.sessions import began_in
+
+    if call.host == _SAYS_WHERE_FILES_LIE or not os.path.isabs(call.directory):
+        return ""
+    if not call.session:
+        return call.directory
+    return began_in(place.data_directory, call.session, call.directory, call.kind == "session-start")
 
 
 def _joined(outcome: Outcome, protection: Protection, at_home: bool) -> Outcome:
@@ -159,17 +184,32 @@ def _out_of_reach(call: Call, place: Place) -> Outcome:
 
 def _afterwards(call: Call, place: Place) -> Outcome:
     """A tool or a turn ended: nobody waits for the mark, where there is somebody to make it later."""
-    if call.kind == "after" and not call.shell:
-        return Outcome()  # the end of the turn marks it; which file it was is known
-    if call.kind == "after":
+    if call.kind == "after" and call.shell:
         from safekept.actions.projects.rollback_news import drop_own_news
 
         drop_own_news(place.data_directory, call.session, call.goes_back)
     if call.kind != "after":
         all_ended(place.data_directory, call.session)
-    elif not command_ended(place.data_directory, call.session, call.tool):
+    elif call.shell and not command_ended(place.data_directory, call.session, call.tool):
         return Outcome()  # another one still runs, and what it does is not the user's
-    turn = _turn(call, place)
+    elif not call.shell and not nothing_runs(place.data_directory, call.session):
+        return Outcome()
+    # A session that ends says nothing of when the agent last did something: a mark after its last tool does.
+    return _mark(call, place, _turn(call, place), only_open=call.kind == "session-end")
+
+
+def _end_the_turn_before(call: Call, place: Place) -> None:
+    """The user said something: a turn that was interrupted, of which no host tells, ended before that."""
+    from safekept.actions.hosts.sessions import read_session
+
+    all_ended(place.data_directory, call.session)
+    turn = read_session(place.data_directory, call.session).turn if call.session else ""
+    if turn and turn != call.turn:
+        _mark(call, place, turn, only_open=True)
+
+
+def _mark(call: Call, place: Place, turn: str, *, only_open: bool) -> Outcome:
+    """Mark what a turn left behind. `only_open`: not where its last tool was marked when it ended."""
     door = _door(place)
     changes = changes_so_far(place.data_directory, call.session)
 
@@ -178,7 +218,7 @@ def _afterwards(call: Call, place: Place) -> Outcome:
             if not wanted:
                 return Outcome()
             reason, over = _reason(call) or "after the turn", call.kind != "after"
-            protection = door.after(call.session, turn, reason, wait=True, over=over)
+            protection = door.after(call.session, turn, reason, wait=True, over=over, only_open=only_open)
         return _joined(Outcome(), protection, False)
 
     if place.later is None:

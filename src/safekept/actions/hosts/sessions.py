@@ -1,4 +1,4 @@
-"""What is remembered of an agent's session: its switch, the turn it is in, and where it last worked.
+"""What is remembered of an agent's session: its switch, the turn it is in, where it began and last worked.
 
 `/safekept off` holds for one session. A host that gives its turns no names gets them from us, so that the
 first change after each word of the user is preceded by a look at the whole project. Where it worked is for
@@ -38,6 +38,7 @@ class HostSession:
     turn: str = ""
     on: bool | None = None  # None: nobody said anything in this session
     directory: str = ""  # in the project that it last worked in
+    began: str = ""  # the directory that its host was started in
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +55,13 @@ def read_session(data_directory: str, session: str) -> HostSession:
     document = read_fields(_path(data_directory, session))
     if document.get("session") != session:
         return HostSession(session)
-    turn, on, directory = (document.get(name) for name in ("turn", "on", "directory"))
+    turn, on = document.get("turn"), document.get("on")
+    places = [document.get(name) for name in ("directory", "began")]
     return HostSession(
         session,
         turn if isinstance(turn, str) else "",
         on if isinstance(on, bool) else None,
-        directory if isinstance(directory, str) and os.path.isabs(directory) else "",
+        *(one if isinstance(one, str) and os.path.isabs(one) else "" for one in places),
     )
 
 
@@ -95,6 +97,18 @@ def worked_in(data_directory: str, session: str, directory: str) -> None:
         known = read_session(data_directory, session)
         if known.directory != directory:
             _write(data_directory, replace(known, directory=directory))
+
+
+def began_in(data_directory: str, session: str, directory: str, anew: bool = False) -> str:
+    """Where a session began: as remembered, else here, which is remembered. `anew`: it begins now. A command
+    line that goes into a subdirectory does not make another project of it. Nothing is raised."""
+    with contextlib.suppress(OSError), _changing:
+        known = read_session(data_directory, session)
+        if known.began and not anew:
+            return known.began
+        if known.began != directory:
+            _write(data_directory, replace(known, began=directory))
+    return directory
 
 
 def sessions_in(data_directory: str, place: str) -> tuple[str, ...]:

@@ -28,6 +28,8 @@ from .recovery import recover_locked, rollback_lock
 from .undo_point import Undoing, UndoPoint, missing_from_point, store_to_plan_in, undoing
 
 _KEPT = "Nothing was changed"
+#: Of a directory that is never taken whole.
+ONLY_NAMED = "only files that a tool named are kept here: whatever else was changed or deleted stays so"
 
 
 class NothingToUndo(SafekeptError):
@@ -89,6 +91,8 @@ def _planned(
         )
     plan = RollbackPlan(project, target, undo, made_project=bool(made), made=made)
     _Filling(store, plan, keeping, overwrite_mine).fill(files, cwd, undone)
+    if not plan.undo.full and not files:
+        plan.remarks.append(ONLY_NAMED)
     return plan
 
 

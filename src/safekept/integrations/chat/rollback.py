@@ -168,7 +168,7 @@ def _done(outcome: PointRollback) -> list[str]:
     lines += [f"… and {len(stays) - _LEFT} more"] if len(stays) > _LEFT else []
     if plan is not None and plan.gone:
         lines.append(f"Not covered then, and gone now: {_some([one.path for one in plan.gone])}")
-    return lines
+    return [*lines, *(f"Note: {note}" for note in outcome.notes[:_LEFT])]
 
 
 def _by_name(steps: Sequence[tuple[str, str]]) -> list[str]:

@@ -150,9 +150,9 @@ class Host:
         tool = call.tool or event.word("tool_name") or event.word("tool")
         given = event.part("tool_input" if "tool_input" in event.fields else "args")
         touched = self.tools.touched(tool, given)
-        # The end of a tool that wrote what it named tells nothing new: the turn's end marks it.
-        # Nor is it the end of a command that goes on in the background: what it writes then is its own.
-        wanted = touched.anything if call.kind == "before" else touched.shell and not _goes_on(given)
+        # The end of each tool is marked, since nobody may hear of the end of the turn: a person interrupts
+        # it, closes the window, edits. What goes on in the background has not ended.
+        wanted = touched.anything and not (call.kind == "after" and _goes_on(given))
         return replace(
             call,
             kind=call.kind if wanted else "nothing",

@@ -23,7 +23,6 @@ from ..settings_file import Unfit, read_settings
 
 #: A subagent changes nothing by being started; each tool that it calls is told by itself.
 _CHANGING = f"^(?!(?:{'|'.join(sorted(TOOLS.reads | {'Agent', 'Task'}))})$).*$"
-_SHELL = "^(?:Bash|PowerShell|mcp__.*)$"
 
 
 def _wanted(program: Program) -> list[Wanted]:
@@ -36,8 +35,8 @@ def _wanted(program: Program) -> list[Wanted]:
         entry("SessionStart"),
         entry("UserPromptSubmit"),
         entry("PreToolUse", _CHANGING),
-        entry("PostToolUse", _SHELL),
-        entry("PostToolUseFailure", _SHELL),
+        entry("PostToolUse", _CHANGING),
+        entry("PostToolUseFailure", _CHANGING),
         entry("Stop"),
         entry("SessionEnd"),
     ]

@@ -1,7 +1,8 @@
 """Codex: hooks.json beside its config.toml, of the user or of one project.
 
 The command goes through a shell, so it is quoted. Its matchers know no lookahead; without one every tool
-that fires is told, and Codex fires for shell, patches and MCP only. A new or changed hook runs only after
+that fires is told, and Codex fires for shell, patches and MCP only. Versions that do not know an event yet
+(`Interrupt`, `SessionEnd`) pass over it. A new or changed hook runs only after
 the user has trusted it, which nobody can do in their place.
 """
 
@@ -23,8 +24,10 @@ def _wanted(program: Program) -> list[Wanted]:
         Wanted("SessionStart", {"hooks": [handler]}),
         Wanted("UserPromptSubmit", {"hooks": [handler]}),
         Wanted("PreToolUse", {"hooks": [handler]}),
-        Wanted("PostToolUse", {"matcher": "Bash|mcp__.*", "hooks": [handler]}),
+        Wanted("PostToolUse", {"hooks": [handler]}),
         Wanted("Stop", {"hooks": [handler]}),
+        Wanted("Interrupt", {"hooks": [handler]}),
+        Wanted("SessionEnd", {"hooks": [handler]}),
     ]
 
 

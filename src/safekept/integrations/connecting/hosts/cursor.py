@@ -27,8 +27,8 @@ def _wanted(program: Program) -> list[Wanted]:
         Wanted("sessionStart", handler),
         Wanted("beforeSubmitPrompt", handler),
         Wanted("preToolUse", {**handler, "matcher": _CHANGING}),
-        Wanted("postToolUse", {**handler, "matcher": _SHELL}),
-        Wanted("postToolUseFailure", {**handler, "matcher": _SHELL}),
+        Wanted("postToolUse", {**handler, "matcher": _CHANGING}),
+        Wanted("postToolUseFailure", {**handler, "matcher": _CHANGING}),
         Wanted("stop", handler),
         Wanted("sessionEnd", handler),
     ]

@@ -18,7 +18,6 @@ from .claude_code import read_json
 
 _NAME = "safekept"
 _CHANGING = f"^(?!(?:{'|'.join(sorted(TOOLS.reads))})$).*$"
-_SHELL = "^(?:run_shell_command|mcp_.*)$"
 
 
 def _wanted(program: Program) -> list[Wanted]:
@@ -32,7 +31,7 @@ def _wanted(program: Program) -> list[Wanted]:
         Wanted("SessionStart", {"hooks": [handler]}),
         Wanted("BeforeAgent", {"hooks": [handler]}),
         Wanted("BeforeTool", {"matcher": _CHANGING, "hooks": [handler]}),
-        Wanted("AfterTool", {"matcher": _SHELL, "hooks": [handler]}),
+        Wanted("AfterTool", {"matcher": _CHANGING, "hooks": [handler]}),
         Wanted("AfterAgent", {"hooks": [handler]}),
         Wanted("SessionEnd", {"hooks": [handler]}),
     ]

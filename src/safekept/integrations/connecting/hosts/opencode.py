@@ -25,6 +25,7 @@ import { spawn } from "node:child_process"
 
 const command = COMMAND
 const reading = new Set(READING)
+const sessions = new Set(["session.idle", "session.error", "session.created", "session.deleted"])
 
 export const Safekept = async ({ client, directory, worktree }) => {
   const tell = (told) =>
@@ -59,7 +60,8 @@ export const Safekept = async ({ client, directory, worktree }) => {
     },
     event: async (input) => {
       const { type, properties } = input?.event ?? {}
-      if (type === "session.idle") await tell({ hook: type, sessionID: properties?.sessionID })
+      const sessionID = properties?.sessionID ?? properties?.info?.id
+      if (sessions.has(type) && sessionID) await tell({ hook: type, sessionID })
     },
   }
 }
