@@ -175,9 +175,15 @@ class Checkpoints:
             for name in os.listdir(place):
                 state = read_state(os.path.join(place, name))
                 if any(turn) and turn in state.turns and state.project:
-                    root = self._root(state.project, [state.project] if state.worked_in else [])
-                    found.append(root if root and root.path == state.project else Root(state.project, ""))
+                    found.append(self._worked_in_before(state))
         return found
+
+    def _worked_in_before(self, state: State) -> Root:
+        """A project that is gone has not become a directory of which only names are known."""
+        if not os.path.isdir(state.project):
+            return Root(state.project, state.marker)
+        root = self._root(state.project, [state.project] if state.marker == WORKED_IN else [])
+        return root if root and root.path == state.project else Root(state.project, "")
 
     def _before(
         self,
@@ -260,7 +266,7 @@ class Checkpoints:
             state = read_state(place)
             state.project = root.path
             state.unprotected = {} if root.walked else state.unprotected
-            state.worked_in = state.worked_in or root.marker == WORKED_IN
+            state.marker = root.marker or state.marker
             now = [session, turn]
             if kind == "before" and root.walked and (state.passed != now or not any(now)):
                 full = True

@@ -35,7 +35,7 @@ class State:
     limited: dict[str, object] = field(default_factory=dict)  # since when only named files are taken, and why
     unprotected: dict[str, object] = field(default_factory=dict)  # what no point protects here, and since
     notices: list[str] = field(default_factory=list)
-    worked_in: bool = False  # no marker: it is a project because an agent works in it
+    marker: str = ""  # what made a project of it when it was last worked in; see `Root`
 
     def touched(self, turn: list[str]) -> None:
         """A turn is at work here; of each session the newest."""

@@ -33,6 +33,8 @@ await hooks["tool.execute.after"]({ tool: "bash", sessionID: "s", callID: "1", a
 await before("edit", "2", { filePath: "/work/p/a" })
 await hooks.event({ event: { type: "session.idle", properties: { sessionID: "s" } } })
 await hooks.event({ event: { type: "message.updated", properties: {} } })
+await hooks.event({ event: { type: "session.error", properties: { sessionID: "s", error: {} } } })
+await hooks.event({ event: { type: "session.deleted", properties: { info: { id: "s" } } } })
 for (const name of ["chat.message", "tool.execute.before", "tool.execute.after", "event"]) await hooks[name]()
 console.log(JSON.stringify({ toasts }))
 """
@@ -73,16 +75,22 @@ def told(tmp_path, javascript: str, user, script: str) -> tuple[list[dict], dict
 def test_safekept_is_told_before_and_after_each_tool_that_may_change_something(tmp_path, javascript, user):
     script = '#!/bin/sh\n[ "$*" = "hook opencode" ] || exit 9\n(cat; echo) >> LOG\n'
     rows, seen = told(tmp_path, javascript, user, script)
-    assert [row["hook"] for row in rows[:5]] == [
+    assert [row["hook"] for row in rows[:7]] == [
         "chat.message",
         "tool.execute.before",
         "tool.execute.after",
         "tool.execute.before",
         "session.idle",
+        "session.error",
+        "session.deleted",
     ]
     assert all(row["directory"] == "/work/p" and row["worktree"] == "/work" for row in rows)
-    calls = [ANSWERING.call(read_event(json.dumps(row).encode()), "/") for row in rows[:5]]
-    assert [call.kind for call in calls] == ["turn", "before", "after", "before", "end"]
+    calls = [ANSWERING.call(read_event(json.dumps(row).encode()), "/") for row in rows[:7]]
+    assert [call.kind for call in calls] == [
+        *("turn", "before", "after", "before"),
+        *("end", "end", "session-end"),
+    ]
+    assert {call.session for call in calls} == {"s"}
     assert calls[1].shell and calls[1].directory == "/work/p" and calls[1].session == "s"
     assert calls[3].paths == ("/work/p/a",)
     assert "read" not in {row.get("tool") for row in rows}
