@@ -301,7 +301,7 @@ def test_the_prompt_of_the_guide_speaks_only_when_something_is_wrong(user, shell
     assert segment(made("fresh", tmp_path / "well").user) == "", "protected on this machine"
     assert (
         segment(str(tmp_path))
-        == "[safekept: Not protected: no Hermes home at ~/.hermes, and nothing is kept] "
+        == "[safekept: Not protected: no agent's home was found here, and none is kept] "
     )
     # A dotfile that came to a machine without safekept.
     assert segment(str(tmp_path), without=True) == ""

@@ -157,7 +157,7 @@ def test_hooks_and_prompts_take_the_lean_way_and_fall_back_to_the_whole_program(
     prompt = call(checkout, "status", "--short", **place)
     assert (prompt.returncode, prompt.stdout) == (
         0,
-        "safekept: Not protected: no Hermes home at ~/.hermes, and nothing is kept\n",
+        "safekept: Not protected: no agent's home was found here, and none is kept\n",
     )
     document = call(checkout, "status", "--short", "--json", **place)
     assert '"not-protected"' in document.stdout, "options go the ordinary way, with its packages"

@@ -600,7 +600,7 @@ def test_a_vault_that_does_not_open_is_said_and_no_generation_of_it_is_named(her
 def test_a_user_with_nothing_at_all_is_told_where_to_begin(tmp_path, monkeypatch):
     here = throwaway(tmp_path)
     done = spoken(monkeypatch, here.places.user_home)("doctor")
-    assert done.code in (3, 4) and "no Hermes home at ~/.hermes, and nothing is kept" in done.out
+    assert done.code in (3, 4) and "no agent's home was found here, and none is kept" in done.out
     assert os.listdir(here.places.user_home) == []
 
 

@@ -5,6 +5,8 @@ Actions read no environment and no settings file; a face does, and fills this in
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from safekept.core.agents import HomeLocation, HomePlace, locate_home, named_home, recognise_home
 from safekept.core.errors import SafekeptError
 from safekept.core.journal import Journal
+from safekept.core.next_step import NextStep
 from safekept.core.owner import foreign_owner
 
 if TYPE_CHECKING:
@@ -165,7 +168,7 @@ class UserContext:
         What this returns is what is printed and what is used; there is no second resolution. With
         `existing`, a home that is missing, unreadable or empty is a typed error.
         """
-        from safekept.home.layout import check_home, find_home
+        from safekept.home.layout import HomeNotFound, check_home, find_home
 
         if os.geteuid() == 0:
             in_place = self._as_owner(home or self.choices.default_home, layout, existing)
@@ -175,10 +178,40 @@ class UserContext:
         chosen = self.layout(name)
         if existing and (home or self.choices.default_home):
             check_home(found, chosen)
-        elif existing:
-            find_home(chosen, self.caller.environment, self.places.user_home)
         named = bool(home or layout or self.choices.default_home)
-        return HomeRef(found, chosen, named or bool(self.caller.environment.get(chosen.variable)))
+        named = named or bool(self.caller.environment.get(chosen.variable))
+        if existing and not home and not self.choices.default_home:
+            try:
+                find_home(chosen, self.caller.environment, self.places.user_home)
+            except HomeNotFound as error:
+                raise (error if named or self._was_here(found) else self._none_meant(HomeNotFound)) from None
+        return HomeRef(found, chosen, named)
+
+    def _was_here(self, home: str) -> bool:
+        """Whether a home was ever kept: then whoever asks knows which one it is about."""
+        with contextlib.suppress(OSError):
+            return any(True for _ in self.journal.lines_backwards(json.dumps(home).encode()))
+        return False
+
+    def _none_meant(self, error: type[SafekeptError]) -> SafekeptError:
+        """Nobody named a home, and where one would be is none: other agents' are named, and no agent is
+        spoken of that nobody has."""
+        places = [locate_home(one, self.caller.environment, self.places.user_home) for one in self._usual]
+        here = sorted({path for path in places if os.path.isdir(path)})
+        steps = (f"Name the one you mean with `--home PATH`: {', '.join(f'`{one}`' for one in here)}",)
+        if not here:
+            steps = ("Name the home with `--home PATH` if it is elsewhere",)
+        several = "there are homes of agents here, and none was named"
+        return error(
+            several if here else "no agent's home was found here",
+            kept="Nothing was read or changed",
+            next_steps=(*steps, NextStep("import", ("FILE",), before="To bring one back onto this machine:")),
+            homes=here,
+        )
+
+    @property
+    def _usual(self) -> list[HomeLocation]:
+        return [one for one in self.home_places.values() if one.default]
 
     def home_and_layout_name(self, home: str = "", layout: str = "") -> tuple[str, str]:
         """The home that is meant and the name of its layout, for whoever needs no more; it may be missing.

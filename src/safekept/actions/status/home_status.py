@@ -60,6 +60,7 @@ class HomeStatus:
     layout: str
     default: bool  # the one that is meant where none is named
     exists: bool
+    guessed: bool = False  # nobody named it: it is where the home of an agent would be
     snapshots: int = 0
     last: LastSnapshot | None = None  # the newest that says how the home is
     whole: LastSnapshot | None = None  # the newest that holds all that the settings select
@@ -127,6 +128,7 @@ def home_status(
     recent: Recent,
     *,
     default: bool,
+    guessed: bool = False,
     receipts: Iterable[Receipt],
     alarms: Sequence[Alarm],
     now: float,
@@ -162,6 +164,7 @@ def home_status(
         layout,
         default,
         os.path.isdir(home),
+        guessed,
         snapshots=len(listing.shown),
         last=last,
         whole=whole,

@@ -136,7 +136,7 @@ def look(
     opening = vault_view(context, found, now, listener) if open_vault else vault_from_outside(context, found)
     with opening as view:
         places = _homes(context, view, found, home, layout)
-        default = _default(context)
+        default, named = _default(context)
         homes = tuple(
             home_status(
                 context,
@@ -145,6 +145,7 @@ def look(
                 view,
                 found,
                 default=path == default,
+                guessed=path == default and not (named or home or layout),
                 receipts=receipts,
                 alarms=alarms,
                 now=now,
@@ -217,11 +218,13 @@ def look(
     )
 
 
-def _default(context: UserContext) -> str:
+def _default(context: UserContext) -> tuple[str, bool]:
+    """The home that is meant where none is named, and whether somebody named it once and for all."""
     try:
-        return context.locate(existing=False).home
+        place = context.locate(existing=False)
     except SafekeptError:
-        return ""
+        return "", False
+    return place.home, place.named
 
 
 def _homes(

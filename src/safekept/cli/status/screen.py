@@ -108,6 +108,8 @@ def _show_home(screen: Screen, status: Status, home: HomeStatus) -> None:
     now = status.time
     if home.exists:
         screen.heading(f"{screen.path(home.home)} ({home.layout})")
+    elif home.guessed and home.last is None:
+        screen.heading("No agent's home was found here")
     else:
         screen.heading(f"No {home.layout.replace('-', ' ').title()} home at {screen.path(home.home)}")
     screen.fact("Snapshot", _snapshot(home.last, now) if home.last else "none yet")

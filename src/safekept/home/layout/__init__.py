@@ -7,7 +7,7 @@ from safekept.core.doors import doors
 if TYPE_CHECKING:
     from .layout import Layout, check_home, find_home, load_layouts, recognise
     from .patterns import BadPattern, Matcher, Pattern, parse_pattern
-    from .places import HomeNotDirectory
+    from .places import HomeNotDirectory, HomeNotFound
     from .rules import Count, is_file
 
 __getattr__ = doors(
@@ -15,7 +15,7 @@ __getattr__ = doors(
     {
         "layout": "Layout check_home find_home load_layouts recognise",
         "patterns": "BadPattern Matcher Pattern parse_pattern",
-        "places": "HomeNotDirectory",
+        "places": "HomeNotDirectory HomeNotFound",
         "rules": "Count is_file",
     },
 )

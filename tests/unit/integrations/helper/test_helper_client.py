@@ -243,7 +243,7 @@ def test_the_prompt_says_the_same_with_and_without_a_helper(helped, helper):
     )
     assert (done.returncode, done.stdout) == (
         0,
-        b"safekept: Not protected: no Hermes home at ~/.hermes, and nothing is kept\n",
+        b"safekept: Not protected: no agent's home was found here, and none is kept\n",
     )
     assert done.stderr == b""
 
