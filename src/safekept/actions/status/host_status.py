@@ -26,7 +26,9 @@ GONE, PARTLY, NO_PROGRAM, ELSEWHERE, SWITCHED_OFF, UNREADABLE = (
     "switched-off",
     "unreadable",
 )
-FAILED = "failed"
+FAILED, UNHEARD = "failed", "unheard"
+#: Seconds after which a change in a host's directory is not one that connecting made.
+_AFTER_CONNECTING = 60.0
 #: An agent that changed nothing in its own directory for so long does not work here.
 WORKS_DAYS = 14
 
@@ -62,6 +64,7 @@ class HostStatus:
     calls: HostCalls = field(default_factory=lambda: HostCalls(""))
     waiting: str = ""  # what a person still has to do before it calls
     used: float = 0.0  # when anything in its settings directory last changed
+    connected_at: float = 0.0  # when its entries were last written; 0: nobody knows
     unconnected: tuple[UnconnectedProfile, ...] = ()
     unguarded: str = ""  # the command that ran its updates under guard, and was replaced
 
@@ -80,6 +83,11 @@ class HostStatus:
         return bool(self.found) and now - max(self.used, self.calls.last_call) < WORKS_DAYS * 86400.0
 
     @property
+    def silent_since(self) -> float:
+        """When its entries were renewed, where it called before that and not since; 0 where it did."""
+        return self.connected_at if 0 < self.calls.last_call < self.connected_at else 0.0
+
+    @property
     def troubles(self) -> tuple[tuple[str, str, Step], ...]:
         """What is wrong: kind, sentence, and the step that mends it."""
         found: list[tuple[str, str, Step]] = []
@@ -93,6 +101,10 @@ class HostStatus:
             # It is connected, and calls: what is in the way is in the store, the disk or the settings.
             step = NextStep("checkpoint status")
             found.append((FAILED, f"the last call of {self.title} failed: {what}", step))
+        since = self.silent_since
+        if not found and self.places and self.waiting and 0 < since < self.used - _AFTER_CONNECTING:
+            text = f"{self.title} was used and has not called since its entries were renewed"
+            found.append((UNHEARD, text, self.waiting[:1].upper() + self.waiting[1:]))
         return tuple(found)
 
     def _step(self, one: ConnectionStatus) -> Step:

@@ -99,6 +99,8 @@ def host_lines(console: Console, one: HostStatus, now: float | None = None) -> l
         words.append(f"last call {_ago(one.calls.last_call, now)}")
         kept = one.calls.last_checkpoint
         words.append(f"last checkpoint {_ago(kept, now)}" if kept else "no checkpoint yet")
+        if one.silent_since and one.waiting:
+            words.append(f"none since it was connected anew ({one.waiting})")
     else:
         words.append(f"has not called yet ({one.waiting})" if one.waiting else "has not called yet")
     return [", ".join(words), *wrong]

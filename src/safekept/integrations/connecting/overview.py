@@ -52,6 +52,7 @@ def _status(context: UserContext, host: HostSettings, known: tuple[Connection, .
         tuple(places),
         waiting=host.waiting,
         used=_used(host.found(context)),
+        connected_at=max((one.time for one in own), default=0.0),
         unconnected=_unconnected(context, host, places),
         unguarded=host.unguarded(context) if connected else "",
     )

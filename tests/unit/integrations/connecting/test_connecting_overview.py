@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 
 import pytest
 
@@ -14,6 +15,8 @@ from safekept.actions.hosts.calls import record_host_call
 from safekept.actions.hosts.connections import connections
 from safekept.actions.status.host_status import HostStatus
 from safekept.actions.status.status import look
+from safekept.cli.console import Console
+from safekept.cli.words.connecting import host_lines
 from safekept.core.next_step import step_text, step_texts
 from safekept.integrations.connecting.hosts import HOSTS
 from safekept.integrations.connecting.overview import host_statuses
@@ -278,3 +281,23 @@ def test_hooks_that_codex_has_in_its_toml_are_mentioned(user):
     assert len(HOSTS["codex"].notes(user, "")) == 1
     write(path, b"[[hooks.Stop]]\nmatcher = 'x'\n")
     assert "Its config.toml has hooks, too" in HOSTS["codex"].notes(user, "")[1]
+
+
+def test_a_host_that_is_used_and_does_not_call_since_its_entries_changed_is_said(user, tmp_path):
+    """Codex runs changed entries only after they were trusted anew, and tells nobody that it does not."""
+    host = HOSTS["codex"]
+    connect(user, host, program_in(tmp_path, "old"))
+    record_host_call(user.places.data_directory, "codex", kept=True, when=time.time() - 10)
+    assert troubles(user, "codex") == []
+    connect(user, host, program_in(tmp_path, "new"))
+    (line,) = host_lines(Console(as_json=False), status_of(user, "codex"))
+    assert line.endswith("none since it was connected anew (trust it: `/hooks` in Codex)")
+    assert troubles(user, "codex") == [], "it was not started since, as far as anybody can tell"
+    history = os.path.join(user.places.user_home, ".codex", "history.jsonl")
+    write(history, b"{}")
+    os.utime(history, (time.time() + 600, time.time() + 600))
+    said = "Codex was used and has not called since its entries were renewed"
+    assert troubles(user, "codex") == [("unheard", said, "Trust it: `/hooks` in Codex")]
+    assert "connection-unheard" in {one.code for one in look(user, hosts=host_statuses(user)).verdict.reasons}
+    record_host_call(user.places.data_directory, "codex", kept=True, when=time.time() + 700)
+    assert troubles(user, "codex") == []
