@@ -347,6 +347,24 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
 
 
+#: `pip install safekept`, `pipx install 'safekept[mcp]'`: from an index, where the name may be anybody's.
+FROM_AN_INDEX = re.compile(r"(?:pipx?|uv tool|uv pip) install (?:-\S+ )*['\"]?safekept\b(?!/)")
+
+
+def test_nobody_is_told_to_install_a_package_that_may_be_somebody_elses():
+    assert FROM_AN_INDEX.search("`pip install 'safekept[mcp]'`") and FROM_AN_INDEX.search(
+        "pipx install safekept"
+    )
+    pages = [path for path in markdown_files() if not path.startswith(("changes", "CHANGELOG"))]
+    sources = [
+        os.path.relpath(os.path.join(directory, name), CHECKOUT)
+        for directory, _, names in os.walk(SOURCE)
+        for name in names
+        if name.endswith(".py")
+    ]
+    assert [path for path in (*pages, *sources) if FROM_AN_INDEX.search(read(path))] == []
+
+
 def test_every_link_between_pages_leads_somewhere():
     broken = []
     for name in markdown_files():

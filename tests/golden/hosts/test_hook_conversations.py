@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from safekept.checkpoints.rollback.rollback import plan_rollback, roll_back
+from safekept.checkpoints.store.store import Store
 from safekept.integrations.hosts import handle
 from safekept.integrations.hosts.event import read_event
 from safekept.integrations.hosts.handling import _who_it_is, find_host
@@ -128,6 +130,22 @@ def test_a_host_that_never_told_the_prompt_still_gets_a_turn_that_ends(tmp_path)
     user.change({"a.txt": "again", "src/main.py": "again"})
     go_through({**conversation, "steps": _written_again()[1:]}, user, in_process)
     assert len({point.turn for point in user.points()}) == 2
+
+
+@pytest.mark.parametrize("host", ["claude-code", "opencode"])
+def test_undoing_a_whole_turn_brings_back_an_ignored_file_that_it_edited(host, tmp_path):
+    """The first point of the turn left it out; the one before its edit has it."""
+    conversation = recorded(f"{host}/turn")
+    user = new_user(str(tmp_path), conversation["project"])
+    go_through(conversation, user, in_process)
+    assert "x.local" not in user.held(len(user.points()))
+    with Store.open(os.path.join(user.data, "checkpoints")) as store:
+        oldest = user.points()[-1]
+        done = roll_back(store, plan_rollback(store, user.project, oldest))
+    assert done.complete and "x.local" not in {one.path for one in done.left}
+    for name, content in conversation["project"].items():
+        with open(os.path.join(user.project, name), encoding="utf-8") as file:
+            assert file.read() == content, name
 
 
 def test_a_project_deleted_under_the_agent_stops_nobody(tmp_path):

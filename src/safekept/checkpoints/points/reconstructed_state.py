@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..checkpoint import LOOKED_AT, Checkpoint, CheckpointDamaged, FileState, Skipped
 from ..store.store import Store
@@ -113,7 +113,29 @@ def reconstruct(
             if point.full:
                 break
     found = [rebuilt for _, rebuilt in _each(store, needed[::-1], live)]
-    return found[-1] if found else ReconstructedState(target)
+    rebuilt = found[-1] if found else ReconstructedState(target)
+    return replace(rebuilt, over={**_named_later(store, points, rebuilt.base), **rebuilt.over})
+
+
+def _named_later(
+    store: Store, points: Iterable[Checkpoint], base: Checkpoint
+) -> dict[str, tuple[FileState | None, Checkpoint]]:
+    """Files that a full point left out, as the first point after it that was told their names has them:
+    what an agent changes is captured before it is changed. One that says that a file was not there says
+    nothing about the time before it."""
+    left_out = LeftOut(store.state(base))
+    found: dict[str, tuple[FileState | None, Checkpoint]] = {}
+    later = [point for point in points if (point.time_ns, point.id) > (base.time_ns, base.id)]
+    seen: set[str] = set()
+    for point in sorted(later, key=lambda point: (point.time_ns, point.id)) if left_out.items else ():
+        if point.kind != "before":
+            continue
+        with contextlib.suppress(CheckpointDamaged):
+            new = [name for name in named_paths(store, point) if name not in seen and left_out.find(name)]
+            states = store.state(point, new) if new else {}
+            found |= {name: (states[name], point) for name in new if name in states}
+            seen.update(new)
+    return found
 
 
 def _each(

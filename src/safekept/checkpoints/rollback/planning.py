@@ -157,7 +157,7 @@ class _Filling:
                 if one.reason == "unreadable" and wanted(one.path) and not absence(one.path)
                 if one.path not in plan.then
             ]
-        if not rebuilt.over and not files:
+        if rebuilt.base.id == plan.target.id and not files:
             self._own_directory(states(rebuilt.base).root, now.root, undoing_it)
         if undoing_it is not None:
             others = undoing_it.others(self._differing(now, lambda path: True), plan.then, now)

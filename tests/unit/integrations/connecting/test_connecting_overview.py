@@ -301,3 +301,22 @@ def test_a_host_that_is_used_and_does_not_call_since_its_entries_changed_is_said
     assert "connection-unheard" in {one.code for one in look(user, hosts=host_statuses(user)).verdict.reasons}
     record_host_call(user.places.data_directory, "codex", kept=True, when=time.time() + 700)
     assert troubles(user, "codex") == []
+
+
+@pytest.mark.parametrize("trusted", ["nothing", "elsewhere", "refused below", "itself", "above"])
+def test_a_project_that_gemini_does_not_trust_is_said(user, tmp_path, trusted):
+    """Gemini CLI passes over the settings of such a folder without a word."""
+    project = os.path.join(os.path.realpath(tmp_path), "work", "project")
+    folders = {
+        "nothing": None,
+        "elsewhere": {"/srv": "TRUST_FOLDER"},
+        "refused below": {os.path.dirname(project): "TRUST_FOLDER", project: "DO_NOT_TRUST"},
+        "itself": {project: "TRUST_FOLDER"},
+        "above": {os.path.dirname(project): "TRUST_FOLDER"},
+    }[trusted]
+    if folders is not None:
+        place = os.path.join(user.places.user_home, ".gemini", "trustedFolders.json")
+        write(place, json.dumps(folders).encode())
+    said = any("this one is not trusted yet" in note for note in HOSTS["gemini"].notes(user, project))
+    assert said is (trusted not in ("itself", "above"))
+    assert not any("trusted" in note for note in HOSTS["gemini"].notes(user, "")), "yours are always read"

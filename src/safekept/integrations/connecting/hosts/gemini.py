@@ -63,8 +63,26 @@ def switched_off(context: UserContext, project: str) -> str:
     return ""
 
 
-def notes(context: UserContext, project: str) -> tuple[str, ...]:
+def _trust(context: UserContext, project: str) -> str:
+    """Whether Gemini reads what stands in a project: only in a folder that its user trusted."""
+    trusted = read_json(os.path.join(directory(context), "trustedFolders.json"))
+    above, places = project, [project]
+    while (above := os.path.dirname(above)) != places[-1]:
+        places.append(above)
+    said = [(place, trusted[place]) for place in places if isinstance(trusted.get(place), str)]
+    own = ("TRUST_FOLDER", "TRUST_PARENT")
+    if said and said[0][1] in own:
+        return ""
     return (
+        "Gemini CLI runs the hooks of a project only in a folder that you trust, and this one is not "
+        "trusted yet: start it there and agree, or say `/permissions`; until then nothing is protected"
+    )
+
+
+def notes(context: UserContext, project: str) -> tuple[str, ...]:
+    untrusted = _trust(context, project) if project else ""
+    return (
+        *((untrusted,) if untrusted else ()),
         "Sessions that run now take it up with their next start; `/hooks panel` in Gemini CLI lists them",
         "Early versions run hooks only with `tools.enableHooks` and `hooks.enabled` set to true",
         *((SHARED,) if project else ()),

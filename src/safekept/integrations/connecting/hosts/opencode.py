@@ -95,7 +95,11 @@ def files(context: UserContext, project: str) -> list[OwnFile]:
 
 
 def notes(context: UserContext, project: str) -> tuple[str, ...]:
-    return ("Restart opencode: plugins are loaded when it starts", *((SHARED,) if project else ()))
+    return (
+        "Restart opencode: plugins are loaded when it starts",
+        "With a plugin opencode asks npm for a package at each start, and starts late without npm",
+        *((SHARED,) if project else ()),
+    )
 
 
 HOST = HostSettings(
