@@ -34,6 +34,7 @@ from support.users.troubles import (
     fallen_silent,
     full_disk,
     gone,
+    half_filled_search,
     half_stored,
     installed_before_hermes,
     kit_overtaken,
@@ -197,6 +198,7 @@ BY_HAND: dict[str, tuple[Callable[[State], Callable[[], None]], str]] = {
     "connection-switched-off": (switched_off, "a person switched it off in the agent's own settings"),
     "connection-failed": (failing_calls, "the next call of the agent that succeeds ends it"),
     "program-missing": (missing_program, "programs are installed with the packages of the system"),
+    "search-not-filled": (half_filled_search, "it ends by itself, and every command goes on with it"),
     "disk-nearly-full": (full_disk, "what may be deleted from a disk only its owner knows"),
 }
 

@@ -17,12 +17,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 
 from safekept.actions.alarms.alarms import DESTINATION, OVERDUE, Alarm, raise_alarm
 from safekept.actions.alarms.declined import take_back
+from safekept.actions.base.search_behind import fill_all
 from safekept.actions.base.unfinished import Unfinished
 from safekept.actions.hosts.calls import integrations_directory, record_host_call
 from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
@@ -30,6 +31,8 @@ from safekept.actions.vault.keys.kit import write_kit
 from safekept.actions.vault.keys.kit_record import acknowledge_kit
 from safekept.actions.vault.opening import open_vault
 from safekept.core.journal import Record, new_id
+from safekept.home.landing import SearchNote, Unfilled, only_filler
+from safekept.home.landing.area import open_area
 from safekept.home.scan import Selection
 from safekept.integrations.connecting.hosts import HOSTS
 from safekept.integrations.hermes.update_wrapper import guard_updates
@@ -455,6 +458,22 @@ def missing_program(state: State) -> Callable[[], None]:
     put(path, '[[destination]]\nname = "far"\nurl = "rclone:far:x"\n')
     program = os.path.join(state.user, "bin", "rclone")
     return lambda: put(program, "#!/bin/sh\n", 0o755) and None
+
+
+def half_filled_search(state: State) -> Callable[[], None]:
+    """As a restore leaves it while a process fills the index."""
+    directory = open_area(state.home).begin(new_id())
+    put(os.path.join(directory.path, "landed.jsonl"), "")
+    SearchNote(directory, (Unfilled("state.db", (), 25.0),)).write()
+    directory.sweep("staged")
+    filler = ExitStack()
+    filler.enter_context(only_filler(state.home))
+
+    def done() -> None:
+        filler.close()
+        fill_all(state.home)
+
+    return done
 
 
 def full_disk(state: State) -> Callable[[], None]:

@@ -34,6 +34,7 @@ from ..base.record import expected_bytes, record, recording
 from ..base.recovery import recover_interrupted
 from ..base.scope import scope_of
 from ..base.scratch import scratch
+from ..base.search_behind import finish
 from ..snapshots.databases import LeanChoice
 from .output import OwnArchives, beside, names_a_file, output_path
 from .rotation import Rotated, Rotation, plan_rotation
@@ -166,6 +167,8 @@ def backup(context: UserContext, request: BackupRequest, listener: Listener = si
 
 def _backup(context: UserContext, request: BackupRequest, operation: str, listener: Listener) -> BackupResult:
     recover_interrupted(context, request.place.home, listener)
+    if not request.lean:
+        finish(request.place.home, listener)
     seal = seal_for(context, request.seal)
     known = OwnArchives(context)
     output = output_path(context, request.place, request.output, request.form, seal, known, request.now)
@@ -258,7 +261,7 @@ def _scan(
         avoid=(output, context.places.data_directory),
         user_home=context.places.user_home,
         own_archive=known,
-        lean=LeanChoice(request.place.layout, request.lean).request,
+        lean=LeanChoice(request.place, request.lean).request,
         listener=listener,
     )
 

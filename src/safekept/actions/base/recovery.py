@@ -1,4 +1,7 @@
-"""What every action does before it looks at a home: make right what a killed landing left, and say so."""
+"""What every action does before it looks at a home: make right what a killed landing left, and say so.
+
+Search indexes that a restore left to be filled behind it are gone on with, where nobody is at it.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +35,9 @@ def recover_interrupted(context: UserContext, home: str, listener: Listener) -> 
         listener(Event("recover", text=sentence))
         facts = {"home": home, **found.as_dict()}
         record(context, Record(found.operation, verb, "recovered", facts=facts), listener)
+    from .search_behind import begin
+
+    begin(home)
 
 
 def _verb(context: UserContext, operation: str) -> str:

@@ -13,6 +13,7 @@ from safekept.home.landing import Landed, LandingPlan, expire, land
 from ..base.context import HomeRef, UserContext
 from ..base.operations.homes import LandingFacts
 from ..base.record import record, recording
+from ..base.search_behind import begin
 from ..hosts.connections_after_restore import staying_connected
 from ..undo.safety_snapshot import take_undo_point
 from .starting import NEW, Wrapper, make_wrappers, newly_made, planned_wrappers, profiles_after
@@ -44,6 +45,7 @@ class LandingResult:
     lost: list[tuple[str, str]] = field(default_factory=list)  # what could not be had: path and reason
     wrappers: list[Wrapper] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # what became of the agents' connections, and what is left
+    search_seconds: float = 0.0  # about so long until the search indexes are filled, too
 
     @property
     def complete(self) -> bool:
@@ -111,11 +113,13 @@ class PreparedLanding:
         *,
         check: bool = True,
         leave_lost: bool = False,
+        search_behind: bool = False,
     ) -> LandingResult:
         """Keep what is there, stage, prove, swap in; journalled either way.
 
         `label`: of the snapshot of what is there; `check`: its databases, too. `leave_lost`: what cannot be
-        read stays as it is in the home, and is listed.
+        read stays as it is in the home, and is listed. `search_behind`: large search indexes may be filled
+        when everything else is there, by a process of its own.
         """
         request, place, operation = self.request, self.place, new_id()
         work.home, work.layout = place.home, place.layout.name
@@ -134,8 +138,10 @@ class PreparedLanding:
                 allow_damaged=request.allow_damaged,
                 leave_lost=leave_lost,
                 without_search=request.without_search,
+                search_behind=search_behind,
                 listener=listener,
             )
+        search_seconds = begin(place.home) if search_behind else 0.0
         lost = self.losses
         if leave_lost:
             lost += [(one.path, one.reason) for one in landed.remarks if one.outcome is Outcome.UNREADABLE]
@@ -144,7 +150,7 @@ class PreparedLanding:
         record(self.context, work.line(operation, "incomplete" if lost else "done"), listener)
         if not request.into:
             expire(place.home, request.keep_days)
-        return LandingResult(operation, place, landed, work, lost, wrappers, notes)
+        return LandingResult(operation, place, landed, work, lost, wrappers, notes, search_seconds)
 
     def _undo_point(self, label: str, check: bool, listener: Listener) -> str:
         """A snapshot of what would be replaced, where there is a vault; the landing keeps it, too."""

@@ -50,6 +50,7 @@ class RestoreRequest:
     exact: bool = False
     allow_damaged: bool = False
     without_search: bool = False  # leave the search indexes empty that a lean backup left out
+    search_behind: bool = False  # fill large ones when everything else is there, by a process of its own
     deadline: float = 30.0
     keep_days: int = 14
     directory: str = ""  # where relative paths are looked for after the home itself
@@ -121,7 +122,14 @@ class PreparedRestore(PreparedLanding):
         databases = any(self.place.layout.database(path) for path in (*plan.replace, *plan.remove))
         label = f"before restoring {self.chosen.short}"
         with self._worded():
-            return self.bring_back(work, label, listener, check=databases, leave_lost=True)
+            return self.bring_back(
+                work,
+                label,
+                listener,
+                check=databases,
+                leave_lost=True,
+                search_behind=self.request.search_behind,
+            )
 
     @contextlib.contextmanager
     def _worded(self) -> Iterator[None]:

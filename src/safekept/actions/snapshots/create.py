@@ -36,6 +36,7 @@ from ..base.record import expected_bytes, record, recording
 from ..base.recovery import recover_interrupted
 from ..base.scope import scope_of
 from ..base.scratch import copies_directory, usable_cache
+from ..base.search_behind import finish
 from ..setup.machine_record import KEY, machine_record
 from ..vault.opening import cache_of, open_vault
 from .databases import DatabaseChecks, LeanChoice, questions, stored_lean
@@ -135,6 +136,8 @@ def _create(
         partial=request.partial,
     )
     recover_interrupted(context, request.place.home, listener)
+    if not _lean(context, request):
+        finish(request.place.home, listener)
     with open_vault(context, create=True, homes=(request.place.home,), listener=listener) as repository:
         with repository.lock(wait=request.wait) as lock:
             stored, source = _store(context, request, work, repository, lock, listener)
@@ -213,6 +216,10 @@ def lost_packs_step(count: int) -> NextStep:
     )
 
 
+def _lean(context: UserContext, request: SnapshotRequest) -> bool:
+    return not request.full and stored_lean(context, request.place.home)
+
+
 def _store(
     context: UserContext,
     request: SnapshotRequest,
@@ -223,7 +230,7 @@ def _store(
 ) -> tuple[StoredSnapshot, Scan]:
     place, cache = request.place, usable_cache(cache_of(context, repository), listener)
     scope = scope_of(request.selection)
-    lean = not request.full and stored_lean(context, place.home)
+    lean = _lean(context, request)
     memory = Memory(
         repository,
         cache,
@@ -246,7 +253,7 @@ def _store(
         environment=context.caller.environment,
         own_archive=OwnArchives(context),
         check=policy.due,
-        lean=LeanChoice(place.layout, lean, memory).request,
+        lean=LeanChoice(place, lean, memory).request,
         answers=memory.notes.get("answers"),
         listener=listener,
     )

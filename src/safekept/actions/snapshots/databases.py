@@ -9,7 +9,8 @@ from safekept.core.sqlite.lean import LeanRequest
 from safekept.home.layout import Layout
 from safekept.vault.write import KnownDatabase, Memory
 
-from ..base.context import UserContext
+from ..base.context import HomeRef, UserContext
+from ..base.search_behind import not_filled
 
 # Which databases are stored lean: what a setting, a command and earlier snapshots say of each. The text
 # of a left-out table is compared with its source when a database is stored lean for the first time, when
@@ -28,8 +29,9 @@ def stored_lean(context: UserContext, home: str) -> bool:
 class LeanChoice:
     """Decides for each database of one snapshot or archive."""
 
-    def __init__(self, layout: Layout, lean: bool, memory: Memory | None = None, now_ns: int = 0) -> None:
-        self._layout, self._lean, self._memory = layout, lean, memory
+    def __init__(self, place: HomeRef, lean: bool, memory: Memory | None = None, now_ns: int = 0) -> None:
+        self._layout, self._lean, self._memory = place.layout, lean, memory
+        self._filling = lean and bool(not_filled(place.home))
         self._period = (now_ns or time.time_ns()) // _WEEK_NS
 
     def request(self, path: str) -> LeanRequest | None:
@@ -39,7 +41,7 @@ class LeanChoice:
         known = self._memory.database(path) if self._memory is not None else None
         lean = known.facts.lean if known is not None else None
         compared = {one["table"]: one["schema"] for one in lean["tables"]} if lean else {}
-        return LeanRequest(self._layout.recipes(path), compared, self._period)
+        return LeanRequest(self._layout.recipes(path), compared, self._period, self._filling)
 
 
 def questions(layout: Layout, lean: bool) -> str:

@@ -44,7 +44,7 @@ from .recent import OF_THE_PAST, Recent
 from .vault_status import SHUT, UNOPENED, VaultView
 
 if TYPE_CHECKING:
-    from safekept.home.landing import Leftover
+    from safekept.home.landing import Leftover, Unfilled
 
 #: Seconds for which nobody asks how much changed since a snapshot.
 YOUNG = 3600.0
@@ -73,6 +73,7 @@ class HomeStatus:
     drill: Receipt | None = None  # the newest drill, whatever came out
     coverage: Coverage | None = None
     leftovers: tuple[Leftover, ...] = ()
+    unfilled: tuple[Unfilled, ...] = ()  # databases whose search indexes are filled behind a restore
     alarms: tuple[Alarm, ...] = ()
     growth: Growth = field(default_factory=Growth)
     changed: ChangedSince = field(default_factory=ChangedSince)  # since the newest whole snapshot
@@ -177,6 +178,7 @@ def home_status(
         drill=next(iter(ours), None),
         coverage=coverage,
         leftovers=tuple(_leftovers(home)),
+        unfilled=tuple(_unfilled(home)),
         alarms=tuple(one for one in alarms if one.home == home),
         growth=growth_of((one for one in view.snapshots if is_of(one, home)), now),
         changed=_changed(context, home, layout, whole, now),
@@ -306,9 +308,26 @@ def _manifest(view: VaultView, last: LastSnapshot | None) -> Mapping[str, object
     return None
 
 
+def _saw_a_landing(home: str) -> bool:
+    """Most homes did not, and what knows of landings costs time."""
+    return any(os.path.isdir(area) for area in (home.rstrip("/") + _AREA, os.path.join(home, _AREA)))
+
+
+def _unfilled(home: str) -> list[Unfilled]:
+    """What a restore left to be filled; where nobody is at it, this goes on with it."""
+    if not _saw_a_landing(home):
+        return []
+    from ..base.search_behind import begin, not_filled
+
+    with contextlib.suppress(OSError):
+        begin(home)
+        return [one for note in not_filled(home) for one in note.databases]
+    return []
+
+
 def _leftovers(home: str) -> list[Leftover]:
-    if not any(os.path.isdir(area) for area in (home.rstrip("/") + _AREA, os.path.join(home, _AREA))):
-        return []  # nothing ever landed here, and what knows of landings costs time
+    if not _saw_a_landing(home):
+        return []
     from safekept.home.landing import leftovers
 
     with contextlib.suppress(OSError):

@@ -13,8 +13,6 @@ import contextlib
 import errno
 import json
 import os
-import shlex
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -23,6 +21,7 @@ from dataclasses import asdict, dataclass, field
 from safekept.core.errors import SafekeptError
 from safekept.core.files import free_bytes
 from safekept.core.locks import AlreadyRunning, process_lock
+from safekept.core.processes.detached import run_detached
 
 from ..store.quarantine import maintenance_lock
 from ..store.repository import StoreUnusable
@@ -31,17 +30,11 @@ from .retention import Limits, RetentionPlan
 from .size import Running, add_written, measure, set_running_total
 
 _STAMP = "maintenance-started"
-#: Seconds for a shell to start something and end.
-_SHELL = 10.0
 _SECOND_NS = 1_000_000_000
 #: So many packs slow down whoever looks for an object; every take leaves one.
 _PACKS = 100
 #: Below this much free space nothing is kept for grace's sake.
 _FLOOR_BYTES, _FLOOR_SHARE = 1 << 30, 0.05
-_START = (
-    "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from safekept.checkpoints.upkeep.maintenance import main; main()"
-)
 
 
 class GitMissing(SafekeptError):
@@ -96,7 +89,7 @@ def start_if_due(directory: str, settings: MaintenanceSettings, *, written: int 
         _touch(stamp)
         start_detached(directory, settings)
         return True
-    except (OSError, subprocess.TimeoutExpired):
+    except OSError:
         return False
 
 
@@ -111,22 +104,8 @@ def _due(since: float, running: Running, packs: int, settings: MaintenanceSettin
 
 
 def start_detached(directory: str, settings: MaintenanceSettings) -> None:
-    """Start a run that belongs to nobody: a session of its own, no streams, and no child left to us."""
-    import safekept
-
-    root = os.path.dirname(os.path.dirname(os.path.abspath(safekept.__file__)))
-    words = [sys.executable, "-I", "-c", _START, root, directory, settings.as_json()]
-    # The shell ends at once and is waited for; what it leaves behind is nobody's zombie.
-    script = f"{shlex.join(words)} </dev/null >/dev/null 2>&1 &"
-    subprocess.run(
-        ["/bin/sh", "-c", script],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        timeout=_SHELL,
-        check=False,
-    )
+    """Start a run that belongs to nobody."""
+    run_detached("safekept.checkpoints.upkeep.maintenance", directory, settings.as_json())
 
 
 def main() -> None:

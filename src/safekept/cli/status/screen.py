@@ -133,6 +133,11 @@ def _show_home(screen: Screen, status: Status, home: HomeStatus) -> None:
     for one in home.leftovers:
         what = "half way through" if one.half_way else "litter of"
         screen.fact("Left over", f"{what} {one.operation}: {screen.path(one.place)}")
+    for unfilled in home.unfilled:
+        state = f"complete in about {seconds_text(max(1.0, unfilled.seconds))}"
+        if unfilled.wrong:
+            state = f"not complete, the last try gave up: {unfilled.wrong}; every command tries again"
+        screen.fact("Search", f"in {screen.path(unfilled.path)}: {state}")
     if home.growth.per_day is not None and home.growth.last_week is not None:
         line = sparkline(by_day(home.growth.points[1:], _DAYS, now))
         rate = f"{size_text(home.growth.per_day)} a day, {size_text(home.growth.last_week)} in the last week"

@@ -138,4 +138,4 @@ def error_code(error: BaseException) -> int:
 
 
 #: Primary result codes that decisions are made on.
-BUSY, LOCKED, READONLY, INTERRUPTED, CORRUPT, FULL, CANTOPEN, NOTADB = 5, 6, 8, 9, 11, 13, 14, 26
+ERROR, BUSY, LOCKED, READONLY, INTERRUPTED, CORRUPT, FULL, CANTOPEN, NOTADB = 1, 5, 6, 8, 9, 11, 13, 14, 26

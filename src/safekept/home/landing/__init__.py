@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .record import Root
     from .recovery import Leftover, PastLanding, Recovered, expire, landings, leftovers, recover
     from .removals import Removals
+    from .search import SearchNote, Unfilled, is_filling, no_landing, only_filler, unfilled
     from .stage.proving import TRY_OLDER
     from .swap.moving import discard
     from .swap.open_databases import HeldDatabase, describe, who_holds
@@ -32,6 +33,7 @@ __getattr__ = doors(
         "record": "Root",
         "recovery": "Leftover PastLanding Recovered expire landings leftovers recover",
         "removals": "Removals",
+        "search": "SearchNote Unfilled is_filling no_landing only_filler unfilled",
         "stage.proving": "TRY_OLDER",
         "swap.moving": "discard",
         "swap.open_databases": "HeldDatabase describe who_holds",

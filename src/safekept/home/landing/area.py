@@ -5,6 +5,7 @@ meets it; `<home>/.safekept/` where the home is a mount point or its parent cann
 Always 0700. Layout:
 
     lock                          held by the one process that lands here
+    search.lock                   held by the one process that fills search indexes behind a landing
     landings/<operation>/
         plan.jsonl                the intent; made durable before the first change
         landed.jsonl              the same file, renamed: the landing is committed
@@ -12,6 +13,7 @@ Always 0700. Layout:
         staged/                   what is about to be put in place
         replaced/                 what was in its place before
         set-aside/                what a roll-back found changed since, kept and not deleted
+        search.json               search indexes that are still to be filled
 
 The state of a landing is the name of its record: a rename needs no room and cannot be torn.
 """
@@ -27,7 +29,7 @@ from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files import fsync_directory, private_directory
-from safekept.core.locks import process_lock
+from safekept.core.locks import lock_is_held, process_lock
 from safekept.core.owner import owned_by_us
 
 from ..owner import worker_for
@@ -36,6 +38,8 @@ from .swap.moving import discard
 SUFFIX = ".safekept"
 INTENT, LANDED, TAKEN_BACK = "plan.jsonl", "landed.jsonl", "taken-back.jsonl"
 
+#: Seconds to wait for whoever fills search indexes: it holds the lock for moments.
+_MOMENTS = 15.0
 _NOT_PERMITTED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
@@ -96,6 +100,10 @@ class LandingDirectory:
         return os.path.join(self.path, "set-aside")
 
     @property
+    def search_note(self) -> str:
+        return os.path.join(self.path, "search.json")
+
+    @property
     def state(self) -> str:
         """The record that is there: INTENT, LANDED, TAKEN_BACK, or empty before any of them."""
         for name in (LANDED, TAKEN_BACK, INTENT):
@@ -129,8 +137,14 @@ class Area:
     @contextlib.contextmanager
     def lock(self, doing: str, wait: float = 0.0) -> Iterator[None]:
         """One landing per home at a time; raises AlreadyRunning, naming the holder."""
+        if lock_is_held(self.search_lock):
+            wait = max(wait, _MOMENTS)
         with process_lock(os.path.join(self.path, "lock"), doing, wait):
             yield
+
+    @property
+    def search_lock(self) -> str:
+        return os.path.join(self.path, "search.lock")
 
     def begin(self, operation: str) -> LandingDirectory:
         """A fresh directory for one landing."""

@@ -26,6 +26,7 @@ from .landing_trees import LandingTrees
 from .plan import SPARE, LandingPlan, existing
 from .record import AWAY, LandingRecord, Root, write_record
 from .recovery import clear_away, settle
+from .search import SearchNote
 from .stage.proving import prove, prover
 from .stage.rebuilding import rebuild_lean
 from .stage.staging import Staging, stage
@@ -83,13 +84,15 @@ def land(
     allow_damaged: bool = False,
     leave_lost: bool = False,
     without_search: bool = False,
+    search_behind: bool = False,
     listener: Listener = silent,
 ) -> Landed:
     """Put a source on disk as planned. Raises with the home as it was, or returns with it as new.
 
     With `leave_lost`, files that the source cannot give (damage in a vault) stay as they are in the
     home, each with a remark; without it they stop the landing. With `without_search`, indexes that a
-    lean capture left out stay empty.
+    lean capture left out stay empty. With `search_behind`, those that take long may stay empty for now:
+    `unfilled` of this home names them, and the caller sees to it that they are filled.
     """
     if plan.links:
         raise through_link(plan.links)
@@ -111,7 +114,9 @@ def land(
         staging = stage(source, plan, directory.staged, listener, prover(plan.items, listener))
         if any(staged.lean is not None for staged in staging.things.values()):
             work.clock("rebuild")
-            rebuild_lean(staging, without_search, listener)
+            rebuild_lean(staging, plan.layout, without_search, search_behind, listener)
+            if staging.unfilled:
+                SearchNote(directory, tuple(staging.unfilled)).write()
         work.clock("prove")
         listener(Event("prove"))
         prove(staging, plan, allow_damaged, leave_lost, listener)

@@ -26,6 +26,7 @@ from ..owner import worker_for
 from .items import Chosen, Item, collect, database_of
 from .record import Root
 from .removals import Removals, find_removals, never
+from .search import no_filling
 from .stage.comparing import already_there
 from .swap.open_databases import describe, is_database_file, mount_points, mount_sentence, who_holds
 from .targets import Places, Targets
@@ -151,8 +152,11 @@ def plan_landing(
     chosen = collect(source, places, layout, only)
     plan = LandingPlan(places.home, exact, chosen.only, items=chosen.items, roots=places.roots, layout=layout)
     plan.kept = chosen.kept
-    trees = [StillTree(root.base) for root in places.roots]
-    try:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(no_filling(places.home))
+        trees = [StillTree(root.base) for root in places.roots]
+        for tree in trees:
+            stack.callback(tree.close)
         _leave_damaged(plan, trees, damaged)
         vacant = [_is_vacant(tree, root.name) for tree, root in zip(trees, places.roots, strict=True)]
         for item in chosen.items.values():
@@ -165,9 +169,6 @@ def plan_landing(
             for path in plan.remove:
                 _note_holders(plan, trees[0], f"{places.roots[0].name}/{path}", path)
         plan.remove = sorted({*plan.remove, *_in_the_way(chosen, places, trees[0], vacant[0])})
-    finally:
-        for tree in trees:
-            tree.close()
     for listing in (
         plan.create,
         plan.replace,

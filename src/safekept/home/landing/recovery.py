@@ -19,6 +19,9 @@ from .area import INTENT, LANDED, TAKEN_BACK, Area, LandingDirectory, existing_a
 from .record import LandingRecord, read_header
 from .swap.takeback import LandingNotTakenBack, take_back
 
+#: Seconds after which nobody fills an index any more.
+_FILLED_BY_THEN = 14 * 86400.0
+
 # What a killed landing left behind, seen without touching it: for whoever reports and does not mend.
 
 
@@ -170,10 +173,11 @@ def expire(home: str, days: float = 14) -> list[str]:
     """Forget landings, and what they replaced, that are older than `days`; returns their ids."""
     if (worker := worker_for(home)) is not None:
         return [str(one) for one in worker.do("expire", home, days)]
-    before = time.time() - days * 86400
+    now = time.time()
+    before = now - days * 86400
     gone = []
     for area in existing_areas(home):
-        old = [past for past in _past(area.all()) if past.time < before]
+        old = [past for past in _past(area.all()) if past.time < before and not _is_needed(past, now)]
         stale = [one for one in area.all() if one.state == TAKEN_BACK and _age(one) < before]
         if not old and not stale:
             continue
@@ -188,6 +192,11 @@ def expire(home: str, days: float = 14) -> list[str]:
             if not_permitted(error, home, "") is None:
                 raise
     return sorted(gone)
+
+
+def _is_needed(past: PastLanding, now: float) -> bool:
+    """Whether it says which search indexes are still to be filled: then it stays, however soon it may go."""
+    return os.path.lexists(past.directory.search_note) and past.time > now - _FILLED_BY_THEN
 
 
 def _settle_one(directory: LandingDirectory, home: str) -> Recovered | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from safekept.core.ages import iso_time, seconds_text
-from safekept.core.finding import MEANT, NOT_PROTECTED, PARTLY, Finding, Repair
+from safekept.core.finding import MEANT, NOT_PROTECTED, NOTE, PARTLY, Finding, Repair
 from safekept.core.next_step import NextStep, Step
 
 from ...alarms.alarms import DRILL, Alarm
@@ -44,6 +44,7 @@ def of_home(
         yield from _of_gone(home)
         return
     yield from _of_landings(home)
+    yield from _of_search(home)
     if home.last is None:
         text = f"there is no snapshot of {name} yet"
         if home.failure is not None:
@@ -114,6 +115,15 @@ def _of_landings(home: HomeStatus) -> Iterator[Finding]:
             home.home,
             alarm=left.half_way,
         )
+
+
+def _of_search(home: HomeStatus) -> Iterator[Finding]:
+    for one in home.unfilled:
+        text = f"searches in {home.home} do not find everything yet: the index of {one.path} is being filled"
+        seen = f"complete in about {seconds_text(max(1.0, one.seconds))}"
+        seen = f"the last try gave up: {one.wrong}" if one.wrong else seen
+        fix = ("Nothing: it is filled behind the restore, and every command of safekept goes on with it",)
+        yield Finding("search-not-filled", NOTE, text, (seen,), fix, home=home.home, path=one.path)
 
 
 def _of_gone(home: HomeStatus) -> Iterator[Finding]:

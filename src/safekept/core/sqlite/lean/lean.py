@@ -102,11 +102,13 @@ def lean(pinned: Pinned, request: LeanRequest) -> tuple[Pinned, LeanFacts]:
     if connection is None or pinned.trouble:
         return pinned, LeanFacts(0, ())
     try:
-        found, refused = derived_tables(connection, request.recipes)
+        found, refused = derived_tables(connection, request.recipes, request.filling)
         schema = _schema_mark(connection, request)
         unknown = [one for one in found if request.compared.get(one.table) != schema]
         odd = [one.table for one in unknown if not _same_content(connection, one, refused)]
-        stale = [one for one in found if one.table not in odd and not _in_step(connection, one)]
+        stale = [
+            one for one in found if one.table not in odd and (one.lacking or not _in_step(connection, one))
+        ]
         # What such an index says that its source does not may be meant so, unless its text is known.
         odd += [one.table for one in stale if not one.columns]
         refused += [(one.table, f"it is out of step with `{one.source}`") for one in stale if not one.columns]
@@ -128,7 +130,7 @@ def lean(pinned: Pinned, request: LeanRequest) -> tuple[Pinned, LeanFacts]:
         )
         for one in found
     )
-    names = tuple(one.table for one in found if one in stale)
+    names = tuple(one.table for one in stale if one in found and not one.lacking)
     return image, LeanFacts(image.left_out, left, tuple(refused), bool(unknown), names)
 
 

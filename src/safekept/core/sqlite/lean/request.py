@@ -29,17 +29,20 @@ class LeanRequest:
 
     `compared` says for which schema the text of a table was compared with its source before, by table:
     there only the sets of rows are compared again. With another `period` that does not count any more.
+    `filling` says that rows may still be missing in the tables of recipes: they are being filled.
     """
 
     recipes: tuple[Recipe, ...] = ()
     compared: Mapping[str, str] = field(default_factory=dict)
     period: int = 0
+    filling: bool = False
 
     def as_dict(self) -> dict[str, object]:
         return {
             "recipes": [asdict(one) for one in self.recipes],
             "compared": dict(self.compared),
             "period": self.period,
+            "filling": self.filling,
         }
 
 
@@ -48,7 +51,7 @@ def lean_request_from(fields: Mapping[str, Any] | None) -> LeanRequest | None:
     if fields is None:
         return None
     recipes = tuple(Recipe(**{**one, "triggers": tuple(one["triggers"])}) for one in fields["recipes"])
-    return LeanRequest(recipes, fields["compared"], fields["period"])
+    return LeanRequest(recipes, fields["compared"], fields["period"], fields["filling"])
 
 
 def quoted(name: str) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from .image import Emptied
@@ -39,6 +39,7 @@ class Derived:
     content: str  # counts rows whose content differs from what a rebuild would make; "" where unknown
     rebuild: tuple[str, ...]
     columns: Mapping[str, str] = field(default_factory=dict)  # of a recipe: what each is filled with
+    lacking: int = 0  # rows of the source that are still to be filled in
 
     @property
     def table(self) -> str:
@@ -51,19 +52,48 @@ def same_words(statement: str) -> str:
     return re.sub(r"\s*([(),;])\s*", r"\1", re.sub(r"\s+", " ", bare)).strip(" ;")
 
 
+class _Schema:
+    """What a database consists of, by name."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema").fetchall()
+        self.tables = {name: sql for kind, name, _, sql in rows if kind == "table" and sql}
+        self.trees = [name for kind, name, _, _ in rows if kind in ("table", "index")]
+        self.owners = {name: table for kind, name, table, _ in rows if kind == "index"}
+        self.triggers = {name: sql for kind, name, _, sql in rows if kind == "trigger"}
+
+    def known(self, recipe: Recipe) -> Derived:
+        """The table of a recipe. Raises NotLean where it is not there exactly as it is known."""
+        statement = self.tables.get(recipe.table)
+        if statement is None:
+            raise NotLean("it is not there")
+        shadows = _shadows(recipe.table, self.trees, self.owners)
+        return _by_recipe(recipe, statement, self.tables, self.triggers, shadows)
+
+
+def known_table(connection: sqlite3.Connection, recipe: Recipe) -> Derived:
+    """The table of a recipe. Raises NotLean where it is not there exactly as it is known."""
+    return _Schema(connection).known(recipe)
+
+
+def holds_its_text(recipe: Recipe) -> bool:
+    """Whether it is one of FTS5 with the text in it, and not one over the text of another table."""
+    match = _MODULE.match(same_words(recipe.statement))
+    return match is not None and match[1].lower() == "fts5" and "content" not in _options(match[2])
+
+
 def derived_tables(
-    connection: sqlite3.Connection, recipes: Sequence[Recipe] = ()
+    connection: sqlite3.Connection, recipes: Sequence[Recipe] = (), filling: bool = False
 ) -> tuple[list[Derived], list[tuple[str, str]]]:
-    """The derived tables, and the full-text tables that are not, with the reason."""
-    schema = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema").fetchall()
-    tables = {name: sql for kind, name, _, sql in schema if kind == "table" and sql}
-    trees = [name for kind, name, _, _ in schema if kind in ("table", "index")]
-    owners = {name: table for kind, name, table, _ in schema if kind == "index"}
-    triggers = {name: sql for kind, name, _, sql in schema if kind == "trigger"}
+    """The derived tables, and the full-text tables that are not, with the reason.
+
+    While tables of recipes are being filled, rows that they still lack are nobody's doing.
+    """
+    schema = _Schema(connection)
     known = {recipe.table: recipe for recipe in recipes}
     found: list[Derived] = []
     refused: list[tuple[str, str]] = []
-    for name, statement in tables.items():
+    for name, statement in schema.tables.items():
         match = _MODULE.match(statement)
         if match is None:
             continue
@@ -71,12 +101,12 @@ def derived_tables(
         try:
             if module == "fts4":
                 raise NotLean("an emptied FTS4 index fails the integrity check of a current SQLite")
-            shadows = _shadows(name, trees, owners)
             if name in known:
-                one = _by_recipe(known[name], statement, tables, triggers, shadows)
+                one = schema.known(known[name])
             else:
-                one = _external(name, statement, options, tables, shadows)
-            _compare_rows(connection, one)
+                shadows = _shadows(name, schema.trees, schema.owners)
+                one = _external(name, statement, options, schema.tables, shadows)
+            one = _compare_rows(connection, one, filling and name in known)
         except NotLean as error:
             refused.append((name, str(error)))
         else:
@@ -187,8 +217,8 @@ def _external(
     )
 
 
-def _difference(connection: sqlite3.Connection, derived: Derived) -> int:
-    """How many rows one side has and the other has not."""
+def _difference(connection: sqlite3.Connection, derived: Derived) -> tuple[int, int]:
+    """How many rows the table lacks, and how many only it has."""
     source, sizes = quoted(derived.source), quoted(derived.table + "_docsize")
     key = "rowid" if derived.key == "rowid" else quoted(derived.key)
 
@@ -198,8 +228,8 @@ def _difference(connection: sqlite3.Connection, derived: Derived) -> int:
     missing = count(f"{source} WHERE {key} IS NULL OR {key} NOT IN (SELECT id FROM {sizes})")
     if _is_rowid(connection, derived):
         # Both sides are sets, so numbers tell the rest: looking each row up takes five times as long.
-        return missing + count(sizes) - (count(source) - missing)
-    return missing + count(f"{sizes} WHERE id NOT IN (SELECT {key} FROM {source})")
+        return missing, count(sizes) - (count(source) - missing)
+    return missing, count(f"{sizes} WHERE id NOT IN (SELECT {key} FROM {source})")
 
 
 def _is_rowid(connection: sqlite3.Connection, derived: Derived) -> bool:
@@ -212,16 +242,19 @@ def _is_rowid(connection: sqlite3.Connection, derived: Derived) -> bool:
     return [(name.lower(), kind.upper()) for name, kind in keys] == [(derived.key.lower(), "INTEGER")]
 
 
-def _compare_rows(connection: sqlite3.Connection, derived: Derived) -> None:
+def _compare_rows(connection: sqlite3.Connection, derived: Derived, filling: bool) -> Derived:
     import sqlite3
 
     try:
-        odd = _difference(connection, derived)
+        missing, more = _difference(connection, derived)
     except sqlite3.Error as error:
         raise NotLean(f"its rows cannot be compared with `{derived.source}`: {error}") from error
-    if odd:
+    if filling and missing and not more:
+        return replace(derived, lacking=missing)
+    if odd := missing + more:
         rows = "row is" if odd == 1 else "rows are"
         raise NotLean(f"{odd} {rows} in it or in `{derived.source}`, but not in both")
+    return derived
 
 
 # Whether an index knows what its source says: a few rows, indexed again in memory and held against it.

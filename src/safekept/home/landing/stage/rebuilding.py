@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from safekept.core.entries import Outcome, Remark
@@ -18,13 +19,16 @@ from safekept.core.next_step import NextStep
 from safekept.core.sqlite.format import FULL, connect, error_code
 from safekept.core.worker import Worker
 
+from ..search import Unfilled
 from ..swap.in_place_restore import mode_of_file, set_mode
 from .staging import Staged, Staging
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from safekept.core.sqlite.lean import LeanFacts
+    from safekept.core.sqlite.lean import LeanFacts, Recipe
+
+    from ...layout.layout import Layout
 
 _QUICK = (
     "PRAGMA journal_mode=OFF",
@@ -35,14 +39,23 @@ _QUICK = (
 )
 
 
+#: Below so many bytes of what was left out it takes a few seconds: then it is done before anything lands.
+WORTH_FILLING_BEHIND = 64 << 20
+#: Of what was left out, filled beside an agent on a machine of two cores.
+_BYTES_A_SECOND = 12_000_000
+
+
 class SearchNotRebuilt(SafekeptError):
     code = "search-not-rebuilt"
 
 
-def rebuild_lean(staging: Staging, without_search: bool, listener: Listener) -> None:
+def rebuild_lean(
+    staging: Staging, layout: Layout | None, without_search: bool, behind: bool, listener: Listener
+) -> None:
     """Fill every index that was left out. Raises SearchNotRebuilt, or NoRoom.
 
-    With `without_search` they stay empty, and a remark says how they are filled later.
+    With `without_search` they stay empty, and a remark says how they are filled later. With `behind` so do
+    those that take long and can be filled beside a running agent: `staging.unfilled` names their databases.
     """
     for staged in list(staging.things.values()):
         if staged.lean is None or staged.wrong:
@@ -50,8 +63,30 @@ def rebuild_lean(staging: Staging, without_search: bool, listener: Listener) -> 
         facts = _facts(staged)
         if without_search:
             staging.remarks.append(Remark(staged.item.path, Outcome.NOTED, empty_text(facts)))
-        else:
-            _Rebuild(staging, staged, facts, listener).run()
+            continue
+        later = _later(staging, staged, facts, layout) if behind and layout is not None else ()
+        behind_names = {one.table for one in later}
+        now = tuple(one for one in facts.tables if one.table not in behind_names)
+        if now:
+            _Rebuild(staging, staged, replace(facts, tables=now), listener).run()
+        if later:
+            staging.unfilled.append(Unfilled(staged.item.path, later, facts.bytes / _BYTES_A_SECOND))
+            names = ", ".join(f"`{one.table}`" for one in later)
+            reason = f"its search index {names} is filled behind the restore; until then searches find less"
+            staging.remarks.append(Remark(staged.item.path, Outcome.NOTED, reason))
+
+
+def _later(staging: Staging, staged: Staged, facts: LeanFacts, layout: Layout) -> tuple[Recipe, ...]:
+    """The tables that may be filled when the agent is at work again: known to the layout, word for word."""
+    from safekept.core.sqlite.lean import fillable, rebuild_statement
+
+    if facts.bytes < WORTH_FILLING_BEHIND or staged.item.root:
+        return ()
+    ways = {one.table: one.rebuild for one in facts.tables}
+    known = layout.recipes(staged.item.path)
+    recipes = [one for one in known if ways.get(one.table) == (rebuild_statement(one),)]
+    with contextlib.closing(connect(staging.path(staged), "mode=ro&immutable=1")) as connection:
+        return tuple(fillable(connection, recipes))
 
 
 def empty_text(facts: LeanFacts) -> str:

@@ -23,6 +23,7 @@ from safekept.core.worker import Digest, Worker
 
 from ..items import Item
 from ..plan import LandingPlan
+from ..search import Unfilled
 from ..tree import Tree
 from .comparing import untouched
 from .queue import StagingQueue
@@ -64,6 +65,7 @@ class Staging:
     same: dict[str, os.stat_result] = field(default_factory=dict)  # already there; nothing was staged
     left_out: set[str] = field(default_factory=set)  # not to land after all; a remark says why
     remarks: list[Remark] = field(default_factory=list)
+    unfilled: list[Unfilled] = field(default_factory=list)  # their search indexes follow the landing
 
     def path(self, staged: Staged) -> str:
         return os.path.join(self.directory, staged.name)

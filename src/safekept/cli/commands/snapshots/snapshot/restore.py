@@ -16,6 +16,7 @@ from safekept.actions.restoring.restore import (
     prepare_restore,
 )
 from safekept.actions.snapshots.listing import Listed
+from safekept.core.ages import seconds_text
 from safekept.core.entries import Outcome
 from safekept.vault.tags import QUICK
 
@@ -61,6 +62,11 @@ def restore_options(function: Any) -> Any:
                 is_flag=True,
                 help="Leave search indexes empty that were not stored; how to fill them later is printed.",
             ),
+            click.option(
+                "--wait",
+                is_flag=True,
+                help="Fill large search indexes before anything is replaced, and not behind the restore.",
+            ),
             click.option("--dry-run", is_flag=True, help="Show the plan; change nothing."),
         )
     ):
@@ -82,6 +88,7 @@ def command(
     into: str,
     allow_damaged: bool,
     without_search: bool,
+    wait: bool,
     dry_run: bool,
     home: str,
     layout: str,
@@ -105,6 +112,7 @@ def command(
         exact=exact,
         allow_damaged=allow_damaged,
         without_search=without_search,
+        search_behind=not wait and not into,
         deadline=settings.number("database.deadline"),
         keep_days=settings.whole("import.keep_days"),
         directory=os.getcwd(),
@@ -144,6 +152,7 @@ def _again(console: Console, prepared: PreparedRestore, *more: str, of: Listed |
         "--exact": request.exact,
         "--allow-damaged": request.allow_damaged,
         "--without-search": request.without_search,
+        "--wait": not (request.search_behind or request.into),
     }
     words += [flag for flag, given in flags.items() if given]
     return console.command(*words, *more)
@@ -252,4 +261,7 @@ def _show_result(console: Console, prepared: PreparedRestore, restored: LandingR
             console.fact("Kept", kept_text(prepared.request.keep_days))
         console.line(f"Take it back with: `{undo}`")
     _show_newer(console, prepared)
+    if restored.search_seconds:
+        about = seconds_text(max(1.0, restored.search_seconds))
+        console.line(f"Your agent can work now; search complete in about {about}")
     return 0 if whole else 3
