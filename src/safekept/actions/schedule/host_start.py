@@ -45,6 +45,8 @@ def why_host_will_not_start(
         ours = cron.own_lines(table)
         if not ours:
             return "the schedule's lines are gone from your crontab", ("`crontab -l` has none of them",)
+        if broken := next((line for line in ours if not _words_of(line)), ""):
+            return "a line of the schedule in your crontab is broken", (broken,)
         programs = [_of_cron(line) for line in ours]
     else:
         programs = [words for path in found.files for words in _in_file(path)]
@@ -92,7 +94,7 @@ def _searched(found: Installed, machine: Machine) -> str:
             with open(path, encoding="utf-8", errors="surrogateescape") as file:
                 texts.append(file.read())
     for text in texts:
-        words = [word for line in cron.own_lines(text) for word in shlex.split(line.replace("\\%", "%"))]
+        words = [word for line in cron.own_lines(text) for word in _words_of(line)]
         words += map(str, re.findall(r'^Environment="?([^"\n]*)', text, re.M))
         for word in words:
             if word.startswith("PATH="):
@@ -158,11 +160,19 @@ def _name_of(machine: Machine, number: str) -> str:
 
 def _of_cron(line: str) -> list[str]:
     """The command of a line: after five times, a user where the file is the system's, `env` and settings."""
-    words = shlex.split(line.replace("\\%", "%"))
+    words = _words_of(line)
     words = words[words.index("env") + 1 :] if "env" in words else words[5:]
     while words and re.match(r"[A-Za-z_][A-Za-z0-9_]*=", words[0]):
         words = words[1:]
     return words
+
+
+def _words_of(line: str) -> list[str]:
+    """The words of a line; none where somebody edited it, and no shell would take it either."""
+    try:
+        return shlex.split(line.replace("\\%", "%"))
+    except ValueError:
+        return []
 
 
 def _in_file(path: str) -> list[list[str]]:

@@ -95,6 +95,14 @@ def test_lines_that_somebody_took_out_of_the_crontab_are_missed(here, machine, p
     )
 
 
+def test_a_line_that_somebody_broke_is_said_and_breaks_nothing_else(here, machine, program):
+    found = put(here, machine, CRON, program)
+    Host.table = Host.table.replace("PATH=", "PATH='", 1)
+    text, (line,) = why_host_will_not_start(here, found, machine)
+    assert text == "a line of the schedule in your crontab is broken" and line in Host.table
+    assert unfound_programs(here, found, machine) == ()
+
+
 def test_cron_that_does_not_run_is_said(here, machine, program, monkeypatch, tmp_path):
     monkeypatch.setattr("os.geteuid", lambda: 0)
     found = put(here, machine, CRON, program)
