@@ -332,6 +332,8 @@ def test_agents_that_are_connected_by_then_are_named_and_so_are_those_that_are_n
     assert "the vault, the recovery passphrase" in done, "what the first run did is done"
     assert "the connection of Hermes, Hermes (coder) and Hermes (writer)" in done, done
     assert left.startswith(" the snapshot, the second copy, the proof, the kit"), left
+    ended = machine.run("setup", "--yes", "--at", "04:10")
+    assert ended.returncode == 0 and "Restart your agents" in ended.stdout, "connected by the runs before"
 
 
 def answer_the_rest(terminal):

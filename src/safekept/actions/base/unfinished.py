@@ -88,6 +88,10 @@ class Unfinished:
         """Whether a step of this kind is still to be done."""
         return any(_kind(name) == kind for name in self.left)
 
+    def is_done(self, kind: str) -> bool:
+        """Whether a step of this kind was done, in this run or in one that was cut off."""
+        return any(_kind(name) == kind for name in self.done)
+
     def write(self, context: UserContext) -> None:
         """Remember it. Where that cannot be, the work itself goes on."""
         document = {

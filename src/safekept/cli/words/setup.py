@@ -151,8 +151,10 @@ def show_end(
     steps: Sequence[SetupStep],
     no_host: SafekeptError | None,
     generated: str = "",
+    *,
+    connected: bool,
 ) -> None:
-    """The verdict, and what only a person can do now."""
+    """The verdict, and what only a person can do now. `connected`: agents were, maybe by a run before."""
     if console.as_json:
         return
     screen = Screen(console, user_home)
@@ -168,7 +170,7 @@ def show_end(
         if older := kept_beside(kit):
             text = "was not written by this machine and stays as it is; keep the new one"
             screen.fact("", f"{screen.path(older)} {text}")
-    if any(step.name == "connect" and step.good for step in steps):
+    if connected:
         screen.fact("" if kit else "Your part", "Restart your agents: they load safekept when they start")
     if generated:
         screen.fact("" if kit else "Your part", f"Write down the passphrase: {generated}")

@@ -298,7 +298,13 @@ class Protecting:
             "verdict": status.verdict.as_dict(),
         }
         show_end(
-            self.console, self.settings.user_home, status, steps, self.machine.no_host, answers.generated
+            self.console,
+            self.settings.user_home,
+            status,
+            steps,
+            self.machine.no_host,
+            answers.generated,
+            connected=self._begun.is_done("connect"),
         )
         return Ended(document, 0 if all(step.good for step in steps) else 3)
 
