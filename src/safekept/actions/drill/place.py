@@ -42,7 +42,8 @@ class DrillPlace:
     def __init__(self, path: str) -> None:
         self.path = path
         os.mkdir(path, 0o700)
-        self._lock = os.open(os.path.join(path, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self._lock = os.open(os.path.join(path, _LOCK), flags, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
 
     @property

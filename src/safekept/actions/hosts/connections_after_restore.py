@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 
 from safekept.core.errors import SafekeptError
+from safekept.core.files.small import read_start
 
 from ..base.context import UserContext
 
@@ -41,7 +42,6 @@ def _within(path: str, home: str) -> bool:
 
 def _has_ours(path: str) -> bool:
     try:
-        with open(path, "rb") as file:
-            return b"safekept" in file.read(1 << 20)
+        return b"safekept" in read_start(path, 1 << 20)
     except OSError:
         return False

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 
 from safekept.core.archive_names import is_archive_name
 from safekept.core.errors import SafekeptError
+from safekept.core.files.small import read_start
 from safekept.core.next_step import NextStep
 from safekept.core.objects.base import valid_name
 
@@ -32,8 +33,7 @@ class NotAnArchiveFile(SafekeptError):
 
 def is_sealed(path: str) -> bool:
     """Whether only whoever has the key or passphrase can read this file, by its first bytes."""
-    with open(path, "rb") as file:
-        start = file.read(64)
+    start = read_start(path, 64)
     if start.startswith(_SEALED):
         return True
     return bool(start) and start[0] in _OPENPGP and path.endswith((".gpg", ".pgp"))
@@ -43,8 +43,7 @@ def refuse_unfit(path: str, *, unsealed: bool = False) -> None:
     """Raise where this file is not to be sent: not an archive, or one that the place could read."""
     try:
         sealed = is_sealed(path)
-        with open(path, "rb") as file:
-            clear = file.read(4).startswith(_CLEAR)
+        clear = read_start(path, 4).startswith(_CLEAR)
     except OSError as error:
         raise NotAnArchiveFile(
             f"`{path}` cannot be read: {error.strerror}",

@@ -19,6 +19,7 @@ from safekept.core.archive_names import is_archive_name
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import durable_file, free_bytes, write_all
+from safekept.core.files.small import open_regular
 from safekept.core.objects.base import NotThere, ObjectStore, Taken
 from safekept.core.owner import held_output
 
@@ -106,7 +107,7 @@ def send(objects: ObjectStore, path: str, host: str, listener: Listener = silent
             kept="What is there was not touched",
             next_steps=("Give the archive another name, and push it again",),
         )
-    with open(path, "rb") as file:
+    with os.fdopen(open_regular(path), "rb") as file:
         try:
             objects.write(place, file)
         except Taken:
@@ -121,7 +122,7 @@ def send(objects: ObjectStore, path: str, host: str, listener: Listener = silent
 
 
 def digest_of(path: str) -> str:
-    with open(path, "rb") as file:
+    with os.fdopen(open_regular(path), "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

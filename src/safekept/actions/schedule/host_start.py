@@ -9,6 +9,7 @@ import shlex
 import shutil
 from collections.abc import Iterator, Sequence
 
+from safekept.core.files.small import read_regular
 from safekept.schedule.hosts import cron
 
 from ..base.context import UserContext
@@ -178,8 +179,7 @@ def _words_of(line: str) -> list[str]:
 def _in_file(path: str) -> list[list[str]]:
     """The commands that stand in a unit, a property list or a file of cron's."""
     try:
-        with open(path, "rb") as file:
-            content = file.read()
+        content = read_regular(path)
     except OSError:
         return []
     if path.endswith(".plist"):

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.files import durable_write, private_directory
-from safekept.core.files.small import read_document
+from safekept.core.files.small import read_document, read_regular
 from safekept.core.journal import new_id
 from safekept.core.next_step import Step
 from safekept.schedule.hosts import cron
@@ -93,8 +93,7 @@ class Installed:
         found = {}
         for path, digest in self.files.items():
             try:
-                with open(path, "rb") as file:
-                    found[path] = "as installed" if _digest(file.read()) == digest else "changed"
+                found[path] = "as installed" if _digest(read_regular(path)) == digest else "changed"
             except OSError:
                 found[path] = "gone"
         return found
@@ -273,8 +272,7 @@ def _remove_empty(directories: Iterable[str]) -> None:
 
 def _content(path: str) -> bytes | None:
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return read_regular(path)
     except FileNotFoundError:
         return None
 

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from safekept.core.files.small import read_document
+from safekept.core.files.small import read_document, read_start
 
 from ..store.object_store import ObjectStore
 from ..store.objects import BadObject
@@ -75,8 +75,9 @@ class Foreign:
     def refs(self) -> dict[str, str]:
         """Every ref there is, loose ones over packed ones."""
         found: dict[str, str] = {}
-        with contextlib.suppress(OSError), open(os.path.join(self.repository, "packed-refs"), "rb") as file:
-            for line in file.read(1 << 24).decode("utf-8", "replace").splitlines():
+        with contextlib.suppress(OSError):
+            packed = read_start(os.path.join(self.repository, "packed-refs"), 1 << 24, follow=False)
+            for line in packed.decode("utf-8", "replace").splitlines():
                 commit, _, name = line.partition(" ")
                 if _is_commit(commit) and name:
                     found[name] = commit
@@ -160,8 +161,8 @@ def _workdir(record: str) -> str:
 
 def _line(path: str) -> str:
     try:
-        with open(path, "rb") as file:
-            return file.read(4096).decode("utf-8", "surrogateescape").split("\n", 1)[0].strip()
+        text = read_start(path, 4096, follow=False).decode("utf-8", "surrogateescape")
+        return text.split("\n", 1)[0].strip()
     except OSError:
         return ""
 

@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterator
 
 from isal import isal_zlib
 
+from safekept.core.files.small import open_regular
+
 from .objects import BadObject
 from .pack_reader import BROKEN, BadPack, Pack
 
@@ -227,7 +229,7 @@ class ObjectStore:
 
     def _read_loose(self, oid: bytes) -> tuple[bytes, bytes] | None:
         try:
-            with open(self._loose(oid), "rb") as file:
+            with os.fdopen(open_regular(self._loose(oid)), "rb") as file:
                 data = isal_zlib.decompress(file.read())
         except FileNotFoundError:
             return None

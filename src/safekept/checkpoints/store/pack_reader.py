@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 
 from isal import isal_zlib
 
+from safekept.core.files.small import open_regular
+
 from .objects import BadObject
 
 _NAMES = {1: b"commit", 2: b"tree", 3: b"blob", 4: b"tag"}
@@ -204,7 +206,7 @@ def apply_delta(base: bytes, delta: bytes, oid: bytes) -> bytes:
 
 
 def _mapped(path: str) -> mmap.mmap:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = open_regular(path)
     try:
         with contextlib.suppress(ValueError):
             return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)

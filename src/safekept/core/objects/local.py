@@ -28,6 +28,7 @@ from ..files import (
     temporary_name,
     write_all,
 )
+from ..files.small import NotRegular, open_regular
 from .base import (
     CHUNK,
     Content,
@@ -232,14 +233,15 @@ class LocalObjects(ObjectStore):
     def _open(self, name: str) -> tuple[int, int]:
         """A descriptor of an object, and its size."""
         try:
-            descriptor = os.open(self._place(name), os.O_RDONLY | os.O_CLOEXEC)
-            facts = os.fstat(descriptor)
-            if not stat.S_ISDIR(facts.st_mode):
-                return descriptor, facts.st_size
-            os.close(descriptor)
-            raise NotThere(name)
+            # Whoever shares the disk may have put a pipe or a link there, at which nobody is to wait.
+            descriptor = open_regular(self._place(name), follow=False)
+            return descriptor, os.fstat(descriptor).st_size
         except NOT_THERE:
             raise self._not_there(name) from None
+        except NotRegular as error:
+            if os.path.isdir(self._place(name)):
+                raise NotThere(name) from None
+            raise self._failed("read", error, name) from error
         except OSError as error:
             raise self._failed("read", error, name) from error
 

@@ -11,6 +11,8 @@ import re
 
 from safekept import __version__
 
+from ..files.small import read_regular, read_start
+
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 #: Written into a wheel by `workshop/build_hook.py`.
 BUILT_FROM = "built_from.txt"
@@ -48,17 +50,16 @@ def _reference(place: str, name: str) -> str:
         if found := _line(os.path.join(directory, name)):
             return found
     try:
-        with open(os.path.join(shared, "packed-refs"), encoding="utf-8", errors="replace") as file:
-            found = next((line for line in file if line.rstrip("\n").endswith(f" {name}")), "")
+        packed = read_regular(os.path.join(shared, "packed-refs")).decode("utf-8", "replace")
     except OSError:
         return ""
+    found = next((line for line in packed.splitlines() if line.endswith(f" {name}")), "")
     return found.split(" ")[0]
 
 
 def _line(path: str) -> str:
     """The first line of a small file; nothing where there is none."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.readline(4096).rstrip("\n")
+        return read_start(path, 4096).decode("utf-8", "replace").split("\n", 1)[0]
     except OSError:
         return ""

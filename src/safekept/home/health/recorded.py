@@ -21,7 +21,7 @@ Mark = tuple[str, int, int, int, int, int]
 #: A directory's path among the entries, the marks of its files, and the names that cannot be trusted.
 Directory = tuple[str, list[Mark], Iterable[str]]
 
-_LOOK = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", 0)
+_LOOK = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", 0)
 #: What a database may have beside it, and what must not change there without it having changed.
 _BESIDE = ("-wal", "-journal")
 
@@ -99,7 +99,9 @@ def since(recorded: Recorded) -> Since:
 def _directory(found: Since, full: str, path: str, marks: list[Mark], fresh: frozenset[str]) -> None:
     prefix = path + "/" if path else ""
     try:
-        directory = os.open(full, _LOOK)
+        # What lies behind a link that took the place of a directory is in no later snapshot: it is gone. The
+        # home itself may be one.
+        directory = os.open(full if path else os.path.join(full, "."), _LOOK)
     except FileNotFoundError:
         _gone(found, path, prefix, marks)
         return

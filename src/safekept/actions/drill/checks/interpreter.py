@@ -12,11 +12,11 @@ import secrets
 import shlex
 import shutil
 import signal
-import stat
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from safekept.core.files.small import read_start
 from safekept.core.owner import Owner, chosen_by, foreign_owner
 from safekept.home.as_owner import Worker
 from safekept.home.landing import discard
@@ -137,10 +137,7 @@ def _beside(launcher: str, depth: int = 0) -> list[str]:
 
 def _beginning(launcher: str) -> str:
     with contextlib.suppress(OSError):
-        # A pipe in its place would never give a first line.
-        descriptor = os.open(launcher, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            return os.fsdecode(file.read(4096)) if stat.S_ISREG(os.fstat(descriptor).st_mode) else ""
+        return os.fsdecode(read_start(launcher, 4096))
     return ""
 
 

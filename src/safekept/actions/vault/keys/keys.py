@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import silent
+from safekept.core.files.small import read_regular
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
 from safekept.core.owner import held_output
@@ -70,8 +71,8 @@ def keys_from_outside(vault: str) -> tuple[ListedKey, ...]:
     place, found = os.path.join(vault, "keys"), []
     with contextlib.suppress(OSError):
         for name in sorted(os.listdir(place)):
-            with contextlib.suppress(OSError, BadKeyFile), open(os.path.join(place, name), "rb") as file:
-                key = KeyFile.parse(name, file.read())
+            with contextlib.suppress(OSError, BadKeyFile):
+                key = KeyFile.parse(name, read_regular(os.path.join(place, name), follow=False))
                 found.append(
                     ListedKey(key.id, _kind(key), key.created, f"{key.username}@{key.hostname}", False)
                 )

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.files import durable_write
+from safekept.core.files.small import read_start
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
 from safekept.core.owner import held_output
@@ -339,8 +340,7 @@ def read_kit(path: str) -> ReadKit | None:
     """Read a kit, as text or as HTML; None where the file is none."""
     if not is_kit(path):
         return None
-    with open(path, encoding="utf-8", errors="surrogateescape") as file:
-        text = file.read(_LONGEST)
+    text = read_start(path, _LONGEST).decode("utf-8", "surrogateescape").replace("\r\n", "\n")
     if "<html" in text[:200]:
         text = html.unescape(re.sub(r"<[^>]*>", " ", text.replace("</td><td>", " ")))
     key = re.search(r"^\s*Key\s+([A-Z2-7]{4}(?:-[A-Z2-7]{4})+)\s*$", text, re.MULTILINE)
@@ -365,9 +365,6 @@ def read_kit(path: str) -> ReadKit | None:
 def is_kit(path: str) -> bool:
     """Whether a file is a kit, as text or as HTML."""
     try:
-        if not os.path.isfile(path):
-            return False
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return TITLE in file.read(4096)
+        return TITLE in read_start(path, 4096).decode("utf-8", "replace")
     except OSError:
         return False

@@ -9,6 +9,7 @@ import click
 
 from safekept.actions.base.context import UserContext
 from safekept.core.errors import SafekeptError
+from safekept.core.files.small import read_start
 from safekept.core.finding import DECLINABLE
 from safekept.core.next_step import NextStep
 from safekept.settings import Settings
@@ -216,5 +217,4 @@ def _write(path: str, image: str) -> None:
 
 
 def _is_drawing(path: str) -> bool:
-    with open(path, "rb") as file:
-        return b"What snapshots add to the vault" in file.read(1024)
+    return b"What snapshots add to the vault" in read_start(path, 1024, follow=False)

@@ -80,7 +80,7 @@ class Stager:
         self.untold = 0
         path = os.path.join(staging.directory, name)
         os.mkdir(path, 0o700)
-        self.directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         self.stop = threading.Event()
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ import os
 
 from safekept.core.entries import Content, EntryLost, Outcome, Remark
 from safekept.core.files import write_all
+from safekept.core.files.small import read_start
 from safekept.core.sqlite import CaptureOptions, DatabaseHeld, DatabaseLocked, Watch, restore_into, watching
 from safekept.core.sqlite.capture import capture
 from safekept.core.sqlite.descriptors import in_use
@@ -35,8 +36,7 @@ _VERSIONS = {"delete": b"\x01\x01", "wal": b"\x02\x02"}
 
 def mode_of_file(path: str) -> str:
     """`wal` or `delete`, by the header of a file of ours."""
-    with open(path, "rb", buffering=0) as file:
-        return "wal" if uses_wal(file.read(_HEAD)) else "delete"
+    return "wal" if uses_wal(read_start(path, _HEAD, follow=False)) else "delete"
 
 
 def take_over_mode(staged: str, present: str) -> None:

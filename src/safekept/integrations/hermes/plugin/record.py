@@ -13,9 +13,8 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
 
-from .link import client
+from .link import client, read_document
 
 _LONGEST = 500
 
@@ -57,13 +56,7 @@ def _in_turn(place: str, wait: float = 2.0) -> Iterator[None]:
 
 
 def _write(path: str, what: str) -> None:
-    document: dict[str, Any] = {}
-    try:
-        with open(path, encoding="utf-8") as file:
-            read = json.load(file)
-        document = read if isinstance(read, dict) else {}
-    except (OSError, ValueError):
-        document = {}
+    document = read_document(path)
     now = time.time()
     calls = document.get("calls")
     document |= {
