@@ -7,6 +7,7 @@ import copy
 import json
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 INTERESTING = [
@@ -71,13 +72,14 @@ def _change(source: random.Random, data: bytearray, seeds: Sequence[bytes]) -> N
         )
 
 
-def changed_values(source: random.Random, documents: Sequence[Any]) -> bytes:
+def changed_values(source: random.Random, documents: Sequence[Any], odd: Sequence[Any] = ()) -> bytes:
     """A JSON document with some of its values replaced, taken out or put elsewhere; sometimes its bytes too."""
     made = json.loads(json.dumps(source.choice(documents)))
+    values = odd if odd and source.random() < 0.5 else VALUES
     for _ in range(source.choice((1, 1, 2, 5))):
         inside, key = _somewhere(source, made)
         if inside is None:
-            made = copy.deepcopy(source.choice(VALUES))
+            made = copy.deepcopy(source.choice(values))
         elif source.random() < 0.2 and isinstance(inside, dict):
             inside.pop(key, None)
         elif source.random() < 0.2 and isinstance(inside, dict):
@@ -85,7 +87,7 @@ def changed_values(source: random.Random, documents: Sequence[Any]) -> bytes:
                 inside[key]
             )
         else:
-            inside[key] = copy.deepcopy(source.choice(VALUES))
+            inside[key] = copy.deepcopy(source.choice(values))
     text = json.dumps(made).encode("utf-8", "surrogatepass")
     return changed_bytes(source, [text]) if source.random() < 0.15 else text
 
@@ -105,26 +107,35 @@ def _somewhere(source: random.Random, document: Any) -> tuple[Any, Any]:
     return source.choice(places) if places else (None, None)
 
 
-Maker = Callable[[random.Random], bytes]
+@dataclass(frozen=True)
+class Maker:
+    """Changed inputs, and the honest ones that they were made of."""
+
+    change: Callable[[random.Random], bytes]
+    honest: tuple[bytes, ...]
+
+    def __call__(self, source: random.Random) -> bytes:
+        return self.change(source)
 
 
 def bytes_of(*seeds: bytes) -> Maker:
-    return lambda source: changed_bytes(source, seeds)
+    return Maker(lambda source: changed_bytes(source, seeds), seeds)
 
 
 def values_of(*documents: Any) -> Maker:
-    return lambda source: changed_values(source, documents)
+    honest = tuple(json.dumps(one).encode() for one in documents)
+    return Maker(lambda source: changed_values(source, documents), honest)
 
 
-def lines_of(*documents: Any) -> Maker:
-    """A file of lines, each a JSON document, of which some are changed."""
+def lines_of(*documents: Any, odd: Sequence[Any] = ()) -> Maker:
+    """A file of lines, each a JSON document, of which some are changed; `odd`: values that may hurt here."""
 
     def make(source: random.Random) -> bytes:
         lines = [
-            changed_values(source, [one]) if source.random() < 0.4 else json.dumps(one).encode()
+            changed_values(source, [one], odd) if source.random() < 0.4 else json.dumps(one).encode()
             for one in documents
         ]
         text = b"\n".join(lines) + b"\n"
         return changed_bytes(source, [text]) if source.random() < 0.3 else text
 
-    return make
+    return Maker(make, (b"".join(json.dumps(one).encode() + b"\n" for one in documents),))

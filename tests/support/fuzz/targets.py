@@ -18,13 +18,14 @@ import struct
 import tarfile
 import threading
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from safekept.archive.sealing.seal import NOBODY, Identity
 from safekept.core.entries import EntryLost, Kind
 from safekept.core.errors import SafekeptError
 from support.archives import bad_archives
-from support.fuzz.inputs import Maker, bytes_of, lines_of, values_of
+from support.fuzz.inputs import Maker, bytes_of, changed_bytes, lines_of, values_of
 
 
 @dataclasses.dataclass
@@ -34,14 +35,20 @@ class Target:
     make: Maker
     take: Callable[[bytes], None]
     refusals: tuple[type[BaseException], ...] = (SafekeptError,)
+    sample: int = 100  # changed inputs in `./test`
+    taken: int | None = None  # so many of the honest ones are taken; None: all
+
+    @property
+    def honest(self) -> tuple[bytes, ...]:
+        return self.make.honest[: self.taken]
 
 
-def _archive(data: bytes, path: str) -> None:
+def _archive(data: bytes, path: str, identity: Identity = NOBODY) -> None:
     from safekept.archive import open_archive
 
     with open(path, "wb") as file:
         file.write(data)
-    with open_archive(path) as archive:
+    with open_archive(path, identity=identity) as archive:
         for entry in archive:
             if entry.kind is Kind.FILE and entry.size < 50 << 20:
                 with entry.open() as content:
@@ -201,11 +208,33 @@ def landing_target(directory: str) -> Target:
         for name in ("SOUL.md", "a"):
             with open(os.path.join(home, name), "w") as file:
                 file.write("mine\n")
+        # What is in the way leads outside, as far as anybody would follow it.
+        os.symlink(outside, os.path.join(home, "link"))
+        for name in ("home/.hermes/a", "home/outside/secret", "home/.hermes/link/secret"):
+            os.makedirs(os.path.dirname(os.path.join(place, "replaced", name)), mode=0o700, exist_ok=True)
+            with open(os.path.join(place, "replaced", name), "w") as file:
+                file.write("replaced\n")
         with open(os.path.join(place, "plan.jsonl"), "wb") as file:
             file.write(data)
         recover(home, 0.0)
 
-    return Target(lines_of(head, before, *steps), take)
+    outside = os.path.join(os.path.dirname(directory), "outside")
+    leading = [
+        f"{up}outside/{name}" for up in ("", "../../", "../../../../") for name in ("secret", "precious")
+    ]
+    odd = [
+        "/",
+        directory,
+        outside,
+        f"{outside}/secret",
+        *leading,
+        ".hermes/link/secret",
+        "link/precious",
+        0,
+        1,
+        True,
+    ]
+    return Target(lines_of(head, before, *steps, odd=odd), take, sample=60)
 
 
 def journal_target(directory: str) -> Target:
@@ -256,7 +285,7 @@ def vault_target(directory: str) -> Target:
         with open(path, "rb") as file:
             contents.append((path, file.read()))
 
-    def make(source: random.Random) -> bytes:
+    def change(source: random.Random) -> bytes:
         number = source.randrange(len(contents))
         return bytes([number]) + bytes_of(contents[number][1])(source)
 
@@ -273,7 +302,8 @@ def vault_target(directory: str) -> Target:
             with open(path, "wb") as file:
                 file.write(honest)
 
-    return Target(make, take, (SafekeptError, EntryLost, AssertionError))
+    make = Maker(change, (b"\0" + contents[0][1],))
+    return Target(make, take, (SafekeptError, EntryLost), sample=40)
 
 
 def vault_documents_target(directory: str) -> Target:
@@ -340,14 +370,15 @@ def hook_target(directory: str) -> Target:
     ]
     values = values_of(*events)
 
-    def make(source: random.Random) -> bytes:
+    def change(source: random.Random) -> bytes:
         return bytes([source.randrange(len(HOSTS))]) + values(source)
 
     def take(data: bytes) -> None:
         answer = handle(HOSTS[data[0] % len(HOSTS)], data[1:], user.place(), user.project)
         assert answer.exit in (0, 1)
 
-    return Target(make, take, ())
+    make = Maker(change, tuple(b"\0" + one for one in values.honest[:3]))
+    return Target(make, take, (), sample=40)
 
 
 def sftp_target(directory: str) -> Target:
@@ -441,7 +472,7 @@ def s3_target(directory: str) -> Target:
             with contextlib.suppress(SafekeptError, NotThere):
                 work()
 
-    return Target(bytes_of(*seeds), take)
+    return Target(bytes_of(*seeds), take, sample=40)
 
 
 def layout_target(directory: str) -> Target:
@@ -490,7 +521,7 @@ def settings_target(directory: str) -> Target:
             count_document(data, count)
         load_settings(environment)
 
-    return Target(bytes_of(toml, yaml, json.dumps({"jobs": [{"id": 1}]}).encode()), take)
+    return Target(bytes_of(toml, yaml, json.dumps({"jobs": [{"id": 1}]}).encode()), take, taken=1)
 
 
 def _module_file(name: str) -> str:
@@ -501,9 +532,69 @@ def _module_file(name: str) -> str:
     return found
 
 
+def _sealed(
+    directory: str, name: str, identity: Identity, seals: Sequence[Callable[[bytes], bytes]], sample: int
+) -> Target:
+    """The sealed bytes are changed, or what is inside, and whoever knows the public key sealed it."""
+    inner = bytes_of(_written(directory, "zip"), _written(directory, "tar.zst"))
+    honest = tuple(seal(data) for seal in seals for data in inner.honest)
+
+    def change(source: random.Random) -> bytes:
+        if source.random() < 0.3:
+            return source.choice(seals)(inner(source))
+        return changed_bytes(source, honest)
+
+    take = functools.partial(_archive, path=os.path.join(directory, name), identity=identity)
+    return Target(Maker(change, honest), take, sample=sample)
+
+
+def age_target(directory: str) -> Target:
+    """Sealed to a key, and with a passphrase of which a stranger says how much work it is."""
+    from safekept.archive.sealing.age import file as age
+    from safekept.archive.sealing.age import keys
+    from safekept.archive.sealing.age.keys import AgeIdentity, AgeRecipient, Passphrase
+    from support.archives.seals import PASSPHRASE, opener
+
+    # A passphrase of age's own costs 256 MB, and up to 4 GB are allowed by design; here less, so that other
+    # memory is seen.
+    keys.WORK_LIMIT = 14
+    mine = AgeIdentity.generate()
+    path = os.path.join(directory, "key.txt")
+    with open(path, "w", encoding="ascii") as file:
+        file.write(f"{mine.text}\n")
+
+    def seal(data: bytes, to: AgeRecipient | Passphrase) -> bytes:
+        file_key, nonce = os.urandom(age.FILE_KEY), os.urandom(age.NONCE)
+        payload, parts = (
+            age.Payload(file_key, nonce),
+            [data[at : at + age.CHUNK] for at in range(0, len(data), age.CHUNK)],
+        )
+        sealed = [payload.seal(n, part, last=n >= len(parts) - 1) for n, part in enumerate(parts or [b""])]
+        return age.make_header([to.wrap(file_key)], file_key) + nonce + b"".join(sealed)
+
+    seals = [functools.partial(seal, to=one) for one in (mine.recipient, Passphrase(PASSPHRASE, 10))]
+    return _sealed(directory, "a.age", opener(path, passphrase=PASSPHRASE), seals, 60)
+
+
+def openpgp_target(directory: str) -> Target:
+    """Sealed to a key of gpg's, as bytes and as text; the keyring is that of whoever started this."""
+    from support.archives.seals import Keyring, opener
+
+    ring = Keyring(os.environ["GNUPGHOME"])
+    words = ("--trust-model", "always", "--encrypt", "--recipient", ring.make("fuzz"))
+
+    def seal(data: bytes, *more: str) -> bytes:
+        return ring.run(*more, *words, input=data)
+
+    seals = [seal, lambda data: seal(data, "--armor")]
+    return _sealed(directory, "a.gpg", opener(environment=ring.environment), seals, 10)
+
+
 TARGETS: dict[str, Callable[[str], Target]] = {
     "zip": zip_target,
     "tar": tar_target,
+    "age": age_target,
+    "openpgp": openpgp_target,
     "manifest": manifest_target,
     "entries": entries_target,
     "landing": landing_target,

@@ -3,8 +3,10 @@
 
     worker.py TARGET SEED SECONDS DIRECTORY
 
-Prints one JSON document. Whatever is not an error of ours, takes longer than ten seconds, grows beyond 300 MB or
-writes outside the directory is a failure: the input is kept in DIRECTORY/input.
+Prints one JSON document. First come the honest inputs, which must be taken: a target that refuses them reaches
+nothing. Then changed ones, for SECONDS, or with 0 as many as the target calls a sample. Whatever is not an error of
+ours, takes longer than ten seconds, grows beyond 300 MB or changes anything outside the directory is a failure: the
+input is kept in DIRECTORY/input.
 """
 
 from __future__ import annotations
@@ -18,23 +20,13 @@ import time
 import traceback
 
 from support.commands.fair_time import kept_waiting
+from support.fuzz.outside import Outside, TreeOutside, watch
 
 LONGEST, MEGABYTES = 10.0, 300
-#: Inputs that are tried in any case, however slow the machine is.
-FEWEST = 3
-
-WRITES = {
-    "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.chown", "os.link", "os.symlink", "os.truncate",
-    "os.utime", "shutil.rmtree",
-}  # fmt: skip
 
 
 class Hang(BaseException):
     """Ten seconds for one input, without those in which others had the processor."""
-
-
-class Outside(BaseException):
-    """A change of something that is not below the directory."""
 
 
 def largest() -> int:
@@ -43,34 +35,13 @@ def largest() -> int:
         return next(int(line.split()[1]) for line in file if line.startswith("VmHWM:"))
 
 
-def watch_writes(directory: str) -> None:
-    inside = (os.path.realpath(directory) + "/", "/dev/null", "/proc/self/")
-
-    def hook(event: str, arguments: tuple[object, ...]) -> None:
-        if event == "open":
-            path, _, flags = arguments
-            writing = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
-            if not writing or not isinstance(path, str | bytes):
-                return
-        elif event in WRITES:
-            path = arguments[1] if event in ("os.link", "os.symlink") else arguments[0]
-            if not isinstance(path, str | bytes) or arguments[-1] not in (-1, None, False):
-                return  # by a descriptor: relative to a directory that was opened before
-        else:
-            return
-        where = os.path.abspath(os.fsdecode(path))
-        if not (where + "/").startswith(inside):
-            raise Outside(f"{event} {where}")
-
-    sys.addaudithook(hook)
-
-
 def main(name: str, seed: int, seconds: float, directory: str) -> dict[str, object]:
     from support.fuzz.targets import TARGETS
 
     os.chdir(directory)
-    watch_writes(directory)
+    outside = TreeOutside(os.path.join(os.path.dirname(os.path.realpath(directory)), "outside"))
     target = TARGETS[name](directory)
+    watch(directory)
     current = os.path.join(directory, "input")
 
     def late(*_: object) -> None:
@@ -81,11 +52,12 @@ def main(name: str, seed: int, seconds: float, directory: str) -> dict[str, obje
 
     began, waited = time.monotonic(), 0.0
     signal.signal(signal.SIGALRM, late)
+    counts = {"honest": len(target.honest), "inputs": 0, "refused": 0, "accepted": 0}
     end = time.monotonic() + seconds
-    counts = {"inputs": 0, "refused": 0, "accepted": 0}
-    number = 0
-    while time.monotonic() < end or number < FEWEST:
-        data = target.make(random.Random(f"{name} {seed} {number}"))
+    number = -len(target.honest)
+    while number < target.sample if seconds <= 0 else time.monotonic() < end:
+        honest = number < 0
+        data = target.honest[number] if honest else target.make(random.Random(f"{name} {seed} {number}"))
         number += 1
         with open(current, "wb") as file:
             file.write(data)
@@ -93,15 +65,19 @@ def main(name: str, seed: int, seconds: float, directory: str) -> dict[str, obje
         signal.setitimer(signal.ITIMER_REAL, LONGEST)
         try:
             target.take(data)
-            counts["accepted"] += 1
-        except target.refusals:
+            counts["accepted"] += not honest
+        except target.refusals as error:
+            if honest:
+                return {**counts, "failure": "Refused", "number": number - 1, "detail": str(error)}
             counts["refused"] += 1
         except (Exception, Hang, Outside) as error:
             kind = type(error).__name__
             return {**counts, "failure": kind, "number": number - 1, "detail": traceback.format_exc()[-3000:]}
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
-        counts["inputs"] += 1
+        if changed := outside.changed():
+            return {**counts, "failure": "Outside", "number": number - 1, "detail": changed}
+        counts["inputs"] += not honest
         size = largest() // 1024
         if size > MEGABYTES:
             return {**counts, "failure": "Memory", "number": number - 1, "detail": f"{size} MB"}
