@@ -6,10 +6,12 @@ what root does every night or by hand, and every byte that is not the attacker's
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -331,9 +333,10 @@ def test_root_writes_no_archive_into_a_directory_of_somebody_else(world: World):
 SWAPPER = """
 import os, sys, time
 area = sys.argv[1]
+names = [word.split('=') for word in sys.argv[2:]]
 open('/home/mallory/swapping', 'w').close()
 while True:
-    for name, target in (('landings', '/srv/precious'), ('lock', '/srv/precious/secret')):
+    for name, target in names:
         place = f'{area}/{name}'
         try:
             os.symlink(target, place + '.link')
@@ -356,20 +359,52 @@ while True:
 """
 
 
-def test_a_swapper_beside_root_wins_nothing(world: World):
-    """Names in the area turn into links and back a thousand times a second while root works there."""
-    world.hermes_home("mallory")
-    plant(world, AREA, FORGED["a base of /, to delete"])
-    before = guarded(world)
-    swapper = world.start("/usr/bin/python3", "-c", SWAPPER, AREA, user="mallory")
+@contextlib.contextmanager
+def swapping(machine: World, place: str, **names: str) -> Iterator[None]:
+    """Names there turn into links and back a thousand times a second, by mallory's hand."""
+    words = [f"{name}={target}" for name, target in names.items()]
+    swapper = machine.start("/usr/bin/python3", "-c", SWAPPER, place, *words, user="mallory")
     try:
-        wait_until(lambda: os.path.exists(world.outside("/home/mallory/swapping")), "the swapper")
-        for _ in range(3):
-            everything(world, "snapshot", "restore", "undo", "status")
+        wait_until(lambda: os.path.exists(machine.outside("/home/mallory/swapping")), "the swapper")
+        yield
     finally:
         swapper.kill()
         swapper.wait()
+
+
+def test_a_swapper_beside_root_wins_nothing(world: World):
+    """Names in the area turn into links and back while root works there."""
+    world.hermes_home("mallory")
+    plant(world, AREA, FORGED["a base of /, to delete"])
+    before = guarded(world)
+    with swapping(world, AREA, landings="/srv/precious", lock="/srv/precious/secret"):
+        for _ in range(3):
+            everything(world, "snapshot", "restore", "undo", "status")
     assert guarded(world) == before
+
+
+def test_a_swapper_in_the_home_has_nothing_of_roots_stored_or_changed(world: World):
+    """A directory and files that root stores and restores turn into links to root's own and back."""
+    world.hermes_home("mallory")
+    world.write(f"{HOME}/memories/one", "mine\n", "mallory")
+    world.write(f"{HOME}/memories/two", "mine\n" * 100_000, "mallory")
+    assert world.system("mallory", "snapshot", "create").returncode == 0
+    before = guarded(world)
+    names = {"memories": "/srv/precious/kept", "SOUL.md": "/srv/precious/secret"}
+    with swapping(world, HOME, **names, **{"config.yaml": "/srv/precious/secret"}):
+        for number in range(2):
+            everything(world, "snapshot", "restore")
+            # Where it met the link, it restores a file or a directory over it, or refuses; never through it.
+            into = ("--into", f"/srv/root/out{number}")
+            world.system("mallory", "snapshot", "restore", "latest", *into, "--yes")
+    assert guarded(world) == before
+    stored = world.outside("/srv/root")
+    assert any(name.startswith("out") for name in os.listdir(stored)), "something came back"
+    for parent, _, files in os.walk(stored):
+        for path in (os.path.join(parent, name) for name in files):
+            if not os.path.islink(path):
+                with open(path, "rb") as file:
+                    assert b" of root" not in file.read(), path
 
 
 def test_the_schedule_does_its_work_for_the_honest_user(world: World):
