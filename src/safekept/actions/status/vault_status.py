@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +18,7 @@ from safekept.core.events import Listener, silent
 from safekept.core.files import free_bytes
 from safekept.core.next_step import NextStep, Step, next_document
 from safekept.core.objects.address import is_address
+from safekept.vault.errors import VaultHalfMade
 from safekept.vault.format import Snapshot
 from safekept.vault.repo import Repository, read_locks
 from safekept.vault.snapshots import list_snapshots
@@ -43,6 +45,8 @@ from .recent import Recent
 OPEN, NONE, SHUT = "open", "none", "shut"
 #: What an error says of a vault that is not there any more.
 _GONE = ("vault-gone", "no-such-vault")
+#: Seconds that a vault is waited for which may be just being made, and for which its key is new.
+_BEING_MADE, _JUST_NOW = 3.0, 30.0
 #: It is there, and was not opened: the journal says what is in it.
 UNOPENED = "unopened"
 
@@ -161,7 +165,7 @@ def vault_view(
             if not known_vault(context) and not vault_exists(context) and not _something(place):
                 view = VaultView(VaultStatus(place, NONE))
             else:
-                repository = stack.enter_context(open_vault(context, listener=listener))
+                repository = stack.enter_context(_opened(context, listener))
                 view = _look(context, repository, recent, now)
         except SafekeptError as error:
             shut = VaultStatus(
@@ -175,6 +179,26 @@ def vault_view(
             }
             view = VaultView(VaultStatus(place, SHUT, reason))
         yield view
+
+
+def _opened(context: UserContext, listener: Listener) -> Repository:
+    """The vault. One that another process is just making, as the first snapshot of a session that ended does,
+    is whole in a moment: it gets its key first and its `config` last."""
+    deadline = time.monotonic() + _BEING_MADE
+    while True:
+        try:
+            return open_vault(context, listener=listener)
+        except VaultHalfMade:
+            if time.monotonic() >= deadline or not _new_keys(context.places.vault):
+                raise
+        time.sleep(0.05)
+
+
+def _new_keys(vault: str) -> bool:
+    """Whether a key was put there just now."""
+    with contextlib.suppress(OSError), os.scandir(os.path.join(vault, "keys")) as found:
+        return any(abs(time.time() - entry.stat().st_mtime) < _JUST_NOW for entry in found)
+    return False
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 
 import pytest
@@ -241,3 +242,29 @@ def test_what_cannot_be_taken_back_says_why(user, verb, why):
     found = user[2](verb)
     assert found["undo"]["possible"] is False
     assert why in found["undo"]["text"]
+
+
+def test_a_vault_that_is_just_being_made_is_waited_for(tmp_path, monkeypatch):
+    """The first session of an agent ended: its snapshot makes the vault, and somebody asks for the status."""
+    here = throwaway(tmp_path)
+    assert spoken(monkeypatch, here.places.user_home)("vault", "init").code == 0
+    config = os.path.join(here.places.vault, "config")
+    os.rename(config, config + ".later")
+    finishing = threading.Timer(0.3, os.rename, (config + ".later", config))
+    finishing.start()
+    try:
+        assert look(here).vault.state == "open"
+    finally:
+        finishing.join()
+
+
+def test_a_vault_that_was_not_finished_long_ago_is_said_at_once(tmp_path, monkeypatch):
+    here = throwaway(tmp_path)
+    assert spoken(monkeypatch, here.places.user_home)("vault", "init").code == 0
+    os.unlink(os.path.join(here.places.vault, "config"))
+    keys = os.path.join(here.places.vault, "keys")
+    for name in os.listdir(keys):
+        os.utime(os.path.join(keys, name), (NOW, time.time() - 3600))
+    monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("nobody is making it"))
+    found = look(here)
+    assert found.vault.state == "shut" and "was not finished" in found.verdict.text
