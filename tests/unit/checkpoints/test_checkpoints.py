@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -314,3 +315,31 @@ def test_the_project_itself_is_never_written(agent, project):
     agent.before([f"{project}/a.py"])
     agent.after(wait=True)
     assert tree_on_disk(project, without=()) == before
+
+
+def test_a_directory_that_a_sandbox_mounts_over_the_project_is_no_change(agent, project, tmp_path):
+    """Codex's `workspace-write` lays an empty read-only directory over `.codex`, where the agent's own
+    `rollback 1` took that for the last change, and undid nothing else."""
+    if shutil.which("unshare") is None or os.geteuid() != 0:
+        pytest.skip("needs a mount namespace")
+    agent.before([project], "before Bash: rm a.py", shell=True)
+    os.unlink(f"{project}/a.py")
+    agent.before([project], "before Bash: rollback", shell=True)
+    os.mkdir(f"{project}/.codex")
+    inside = (
+        "import sys\n"
+        "from safekept.checkpoints.rollback.rollback import plan_rollback, roll_back\n"
+        "from safekept.checkpoints.store.store import Store\n"
+        "with Store.open(sys.argv[1]) as store:\n"
+        "    roll_back(store, plan_rollback(store, sys.argv[2], '1'))\n"
+    )
+    mount = 'mount -t tmpfs -o ro,size=4k none "$1/.codex" && exec "$2" -c "$3" "$4" "$1"'
+    words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", mount, "sh"]
+    done = subprocess.run(
+        [*words, project, sys.executable, inside, agent.directory], capture_output=True, text=True
+    )
+    if "unshare failed" in done.stderr or "permission denied" in done.stderr:
+        pytest.skip("no mounts here")
+    assert done.returncode == 0, done.stderr
+    with open(f"{project}/a.py", encoding="utf-8") as file:
+        assert file.read() == "1"

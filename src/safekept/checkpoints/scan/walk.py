@@ -61,6 +61,7 @@ class Walk:
         self._own: set[tuple[int, int]] = set()  # directories of ours, wherever they are
         self._telling: int | None = None  # the device whose directories' times tell of their names
         self._outside_rules = False
+        self._device = -1  # of the project's own directory
 
     def run(self, root: int, own: set[tuple[int, int]], fresh: bool, partial: bool) -> None:
         """Walk the project whose directory is open as `root`.
@@ -68,7 +69,7 @@ class Walk:
         `fresh`: the rules may have changed. `partial`: look only at what was named before.
         """
         status = os.fstat(root)
-        self._own = own
+        self._own, self._device = own, status.st_dev
         self._telling = status.st_dev if directory_times_are_reliable(status.st_dev) else None
         self._outside_rules = self._ignore is not None and self._ignore.has_outside_rules()
         self._visit(b"", root, status, fresh, self._outside_rules, partial, 0)
@@ -125,6 +126,11 @@ class Walk:
             status = os.fstat(child)
             if depth >= DEEPEST or (status.st_dev, status.st_ino) in self._own:
                 self._without(parent, name, "limit" if depth >= DEEPEST else "excluded")
+                return
+            if status.st_dev != self._device and not os.listdir(child):
+                # A sandbox lays an empty directory over each name that an agent may not make (`.codex`): it
+                # is no part of the project, and whoever rolls back in there has not made it.
+                self._without(parent, name, "excluded")
                 return
             hidden = partial or name in self.folders[parent].hidden
             self._visit(path, child, status, fresh, ruled, hidden, depth + 1)
