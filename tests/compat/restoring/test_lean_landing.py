@@ -94,6 +94,19 @@ def test_a_restore_tells_of_the_rebuild_and_replaces_the_home_with_a_searchable_
     assert os.stat(database_of(home)).st_mode & 0o777 == 0o600
 
 
+def test_a_restore_that_changes_nothing_in_a_database_rebuilds_nothing(here, home, monkeypatch):
+    monkeypatch.setattr("safekept.vault.write.memory.RACY_NS", 0)
+    take(here, home)
+    os.unlink(os.path.join(home, "SOUL.md"))
+    before, events = os.stat(database_of(home)), list[Event]()
+    landed = restore(here, events.append)
+    assert (landed.created, landed.replaced) == (1, 0)
+    assert "rebuild" not in landed.timings and "rebuild" not in {event.phase for event in events}
+    assert os.stat(database_of(home)) == before, "it was not even opened for writing"
+    change(home, "delete from messages where id = 5", "pragma wal_checkpoint(truncate)")
+    assert restore(here, events.append).timings["rebuild"] > 0, "and one that does rebuilds it"
+
+
 KILLED = """
 import os, signal, sys
 from safekept.core.sqlite.lean import lean
