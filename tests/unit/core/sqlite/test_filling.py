@@ -102,6 +102,11 @@ def test_a_filled_index_answers_as_one_that_was_made_at_once(tmp_path):
     assert (state.done, state.total, state.left) == (800, 800, 0.0)
     is_as_made_at_once(path)
     assert fill(path, RECIPES, Filling(), 0.0), "and then nothing is left to do"
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute("DELETE FROM words WHERE rowid % 2")
+    assert not fill(path, RECIPES, state, 60.0), "what was whole is looked at once more"
+    fill_all(path, state=state)
+    is_as_made_at_once(path)
 
 
 def test_one_transaction_takes_few_rows_so_that_an_agent_never_waits_long(tmp_path, monkeypatch):

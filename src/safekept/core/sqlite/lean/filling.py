@@ -45,13 +45,14 @@ class Filling:
     seconds: float = 0.0  # of work, since this began
     began_at: int = 0  # what was done when this began
     at: dict[str, int] = field(default_factory=dict)  # by table: no row up to this key is missing
+    whole: set[str] = field(default_factory=set)  # tables that lacked nothing when they were looked at
     rows: int = _FIRST
 
     @property
     def left(self) -> float:
         """Seconds that the rest will take, by what was done so far; 0 where nobody can say."""
         done = self.done - self.began_at
-        return self.seconds * (self.total - self.done) / done if done > 0 else 0.0
+        return self.seconds * max(0, self.total - self.done) / done if done > 0 else 0.0
 
 
 def fillable(connection: sqlite3.Connection, recipes: Sequence[Recipe]) -> list[Recipe]:
@@ -85,12 +86,15 @@ def fill(path: str, recipes: Sequence[Recipe], state: Filling, seconds: float) -
     with in_use(path), contextlib.closing(connect(path, "mode=rw", _PATIENCE)) as connection:
         try:
             found = fillable(connection, recipes)
-            _count(connection, found, state)
+            if not state.total:
+                _count(connection, found, state)
             for recipe in found:
-                while _step(connection, recipe, state):
-                    if time.monotonic() - began >= seconds:
+                while recipe.table not in state.whole:
+                    if _step(connection, recipe, state) and time.monotonic() - began >= seconds:
                         return False
-            return True
+            # Once more from the beginning, and without keeping anybody from writing.
+            state.whole = {one.table for one in found if not _next(connection, one, _LEAST_KEY, 1)[0]}
+            return len(state.whole) == len(found)
         except sqlite3.OperationalError as error:
             if error_code(error) not in (BUSY, LOCKED):
                 raise
@@ -100,25 +104,20 @@ def fill(path: str, recipes: Sequence[Recipe], state: Filling, seconds: float) -
 
 
 def _count(connection: sqlite3.Connection, recipes: Sequence[Recipe], state: Filling) -> None:
-    first = not state.total
-    state.done = state.total = 0
+    """Once: counting a large table takes a while, and how far it is need not be known to the row."""
     for recipe in recipes:
         counted = f"SELECT count(*) FROM {quoted(recipe.table + '_docsize')}"
         state.done += connection.execute(counted).fetchone()[0]
         state.total += connection.execute(f"SELECT count(*) FROM {quoted(recipe.source)}").fetchone()[0]
-    if first:
-        state.began_at = state.done
+    state.began_at = state.done
 
 
 def _step(connection: sqlite3.Connection, recipe: Recipe, state: Filling) -> bool:
-    """One transaction; False where no row is missing any more."""
+    """One transaction; False where no row is missing from here on."""
     began = time.monotonic()
     connection.execute("BEGIN IMMEDIATE")
     try:
         count, last = _next(connection, recipe, state.at.get(recipe.table, _LEAST_KEY), state.rows)
-        if not count and state.at.pop(recipe.table, None) is not None:
-            # Nothing is missing from here on. Whether it was right to begin here costs one look.
-            count, last = _next(connection, recipe, _LEAST_KEY, state.rows)
         if count:
             connection.execute(_insertion(recipe), (state.at.get(recipe.table, _LEAST_KEY), last))
         connection.execute("COMMIT")
@@ -127,6 +126,8 @@ def _step(connection: sqlite3.Connection, recipe: Recipe, state: Filling) -> boo
             connection.execute("ROLLBACK")
         raise
     if not count:
+        state.at.pop(recipe.table, None)
+        state.whole.add(recipe.table)
         return False
     state.at[recipe.table] = last
     state.done += count
