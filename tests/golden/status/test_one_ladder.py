@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
 import re
 import shutil
+import sqlite3
 import time
 
 import pytest
 
+from safekept.actions.alarms.declined import take_back
+from safekept.actions.hosts.calls import record_host_call
 from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
 from safekept.actions.vault.opening import open_vault
 from safekept.core.finding import ALARM, LADDER, NOTE, STALE, WELL, Finding, exit_code, reached
+from safekept.integrations.connecting.hosts import HOSTS
 from safekept.vault.storage import FileKind
 from support.commands.in_process import spoken
-from support.users.states import STATES, State, made
-from support.users.troubles import leads_out
+from support.hosts.connected import connect, program_in
+from support.projects.checkpoints import put
+from support.users.states import STATES, State, aged, drilled, made
+from support.users.troubles import leads_out, locked_while_stored
 
 
 def test_the_worst_finding_decides_and_a_note_does_not_count():
@@ -64,13 +71,54 @@ def no_home(state: State) -> None:
     shutil.rmtree(state.home)
 
 
+def many_messages(state: State) -> None:
+    """An agent that wrote a lot since, hours after the last snapshot."""
+    aged(state, 3 * 3600.0)
+    with contextlib.closing(sqlite3.connect(os.path.join(state.home, "state.db"))) as database, database:
+        database.execute("create table said_since(text)")
+        database.executemany("insert into said_since values(?)", [("x" * 2000,)] * 4000)
+
+
+def a_command_where_nothing_could_be_kept(state: State) -> None:
+    connected(state)
+    data = state.context.places.data_directory
+    record_host_call(data, "hermes", kept=False, unkept="/: not a project")
+
+
+def a_profile_beside(state: State) -> None:
+    connected(state)
+    put(os.path.join(state.home, "profiles", "coder", "config.yaml"), "model: x\n")
+
+
+def connected(state: State) -> None:
+    connect(state.context, HOSTS["hermes"], program_in(os.path.dirname(state.user), "hermes"))
+
+
+def a_failed_drill(state: State) -> None:
+    drilled(state, state.snapshots[-1], ok=False)
+
+
+def no_timer(state: State) -> None:
+    take_back(state.context, ("no-schedule",))
+    fields = {"host": "systemd", "user": "", "time": time.time(), "directories": [], "table": False}
+    document = {"version": 1, **fields, "files": {"/nowhere/safekept.timer": "0"}, "stop": [], "after": []}
+    put(os.path.join(state.context.places.data_directory, "schedule", "installed.json"), json.dumps(document))
+
+
+#: By its name: how a user's protection comes into that state, and the reason that is given then.
 CHANGES = {
-    "as it is": lambda state: None,
-    "from the future": into_the_future,
-    "half way": a_half_landed_restore,
-    "leads out": a_link_out,
-    "no vault": no_vault,
-    "no home": no_home,
+    "as it is": (lambda state: None, ""),
+    "from the future": (into_the_future, "clock"),
+    "half way": (a_half_landed_restore, "interrupted-landing"),
+    "leads out": (a_link_out, "leads-out"),
+    "incomplete": (locked_while_stored, "incomplete"),
+    "much said": (many_messages, "much-changed"),
+    "nothing kept": (a_command_where_nothing_could_be_kept, "unkept-command"),
+    "a profile beside": (a_profile_beside, "profile-not-connected"),
+    "a failed drill": (a_failed_drill, "drill-failed"),
+    "no timer": (no_timer, "schedule-not-armed"),
+    "no vault": (no_vault, ""),
+    "no home": (no_home, "home-gone"),
 }
 CASES = [(name, "as it is") for name in STATES] + [("fresh", how) for how in list(CHANGES)[1:]]
 
@@ -79,7 +127,7 @@ CASES = [(name, "as it is") for name in STATES] + [("fresh", how) for how in lis
 def case(request, tmp_path):
     name, how = request.param
     state = made(name, tmp_path)
-    CHANGES[how](state)
+    CHANGES[how][0](state)
     return state, how
 
 
@@ -91,10 +139,17 @@ def say(case, monkeypatch):
 
 def test_nobody_disagrees(case, say):
     status = json.loads(say("status", "--json").out)["verdict"]
+    wanted = CHANGES[case[1]][1]
+    assert not wanted or wanted in {one["code"] for one in status["reasons"]}
     code = say("status", "--check").code
     assert status["exit_code"] == code
-    short = say("status", "--short", "--json")
-    assert json.loads(short.out)["level"] == status["level"]
+    short = json.loads(say("status", "--short", "--json").out)
+    assert short["level"] == status["level"]
+    if wanted:
+        assert (
+            short["text"].split(":", 1)[1]
+            == status["text"].replace(f"{case[0].user}/", "~/").split(":", 1)[1]
+        )
     assert say("status", "--short", "--check").code == code
     metrics = dict(
         re.findall(

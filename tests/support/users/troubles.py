@@ -329,13 +329,18 @@ def half_stored(directory) -> State:
     old = create_snapshot(here, SnapshotRequest(here.locate(state.home), "quick", selection=selection))
     with open_vault(here) as repository, repository.lock(exclusive=True) as lock:
         forget(repository, [old.snapshot], lock, now_ns=time.time_ns() - int(40 * DAY * 1e9))
+    locked_while_stored(state)
+    return state
+
+
+def locked_while_stored(state: State) -> None:
     # Another process: whoever has a lock does not meet it himself.
+    here = state.context
     words = [sys.executable, "-c", _HOLD, os.path.join(state.home, "state.db")]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
         assert not create_snapshot(here, SnapshotRequest(here.locate(state.home), deadline=0.2)).complete
         holder.communicate(b"")
-    return state
 
 
 _HOLD = """

@@ -159,6 +159,7 @@ def _create(
     work.added, work.stored_bytes, work.lost_packs = stored.added, stored.stored, stored.lost_packs
     work.seconds, work.census, work.forgotten = round(seconds, 3), census, forgotten
     work.databases = {path: facts["state"] for path, facts in databases.items()}
+    work.database_bytes = {path: one.lay for path, one in account.databases.items() if one.lay}
     work.gaps = tuple(one.as_dict() for one in account.remarks if one.incomplete)[:_GAPS]
     return SnapshotResult(
         operation,

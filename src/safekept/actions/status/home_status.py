@@ -181,7 +181,7 @@ def home_status(
         unfilled=tuple(_unfilled(home)),
         alarms=tuple(one for one in alarms if one.home == home),
         growth=growth_of((one for one in view.snapshots if is_of(one, home)), now),
-        changed=_changed(context, home, layout, whole, now),
+        changed=_changed(context, home, layout, whole, recent.wholes.get(home), now),
         now=_now(
             context, home, layout, view, whole, last, damaged, coverage, manifest, listing.shown, isolated
         ),
@@ -274,13 +274,22 @@ def _places_back(view: VaultView, layout: Layout, whole: LastSnapshot | None, lo
 
 
 def _changed(
-    context: UserContext, home: str, layout: str, whole: LastSnapshot | None, now: float
+    context: UserContext,
+    home: str,
+    layout: str,
+    whole: LastSnapshot | None,
+    remembered: Record | None,
+    now: float,
 ) -> ChangedSince:
     """Of a young one nothing is asked: it is as good as one gets."""
     known = context.choices.layouts.get(layout)
     if known is None or whole is None or whole.future or now - whole.time < YOUNG:
         return ChangedSince()
-    return changed_since(home, known, whole.time)
+    told = remembered.facts.get("database_bytes") if remembered is not None else None
+    if not isinstance(told, dict) or remembered is None or remembered.facts.get("snapshot") != whole.id:
+        return changed_since(home, known, whole.time)
+    sizes = {path: size for path, size in told.items() if isinstance(size, int)}
+    return changed_since(home, known, whole.time, sizes)
 
 
 def _damaged(shown: Sequence[Listed], last: LastSnapshot | None, coverage: Coverage | None) -> dict[str, str]:

@@ -33,10 +33,17 @@ class StoredDatabase:
     facts: DatabaseFacts
     checked_ns: int  # when these bytes were checked; 0: never
     read: bool  # False: it was as it had been, and was not read
+    lay: int = 0  # its bytes where it lay, what was beside it included; what is stored may be less
 
     def as_dict(self) -> dict[str, object]:
         checked = format_time(self.checked_ns, 0) if self.checked_ns else None
         return {**self.facts.as_dict(), "counts": dict(self.facts.counts), "checked": checked}
+
+
+def bytes_there(entry: Entry) -> int:
+    """What a database and what lies beside it took when it was looked at."""
+    found = (entry.status, *entry.beside)
+    return sum(one.st_size for one in found if one is not None)
 
 
 @dataclass(slots=True)
@@ -242,7 +249,9 @@ class DatabaseIntake:
             return None
         if entry.known is not None and not entry.known(known.facts):
             return None
-        self._account.databases[entry.path] = StoredDatabase(known.facts, known.checked_ns, False)
+        self._account.databases[entry.path] = StoredDatabase(
+            known.facts, known.checked_ns, False, bytes_there(entry)
+        )
         self._account.remarks += known.remarks
         return known
 
@@ -280,7 +289,7 @@ class DatabaseIntake:
             last_check_ns,
         )
         self.read[entry.path] = new
-        self._account.databases[entry.path] = StoredDatabase(facts, checked_ns, True)
+        self._account.databases[entry.path] = StoredDatabase(facts, checked_ns, True, bytes_there(entry))
         self._account.remarks += remarks
         return database_item(entry, new)
 

@@ -16,7 +16,7 @@ from safekept.core.events import Event, Listener
 
 from ..repo.saver import BlobSaver
 from .chunks import store_content
-from .databases import Account, DatabaseIntake, Reread, StoredDatabase, database_item, stamps
+from .databases import Account, DatabaseIntake, Reread, StoredDatabase, bytes_there, database_item, stamps
 from .memory import RACY_NS, KnownDatabase, KnownDirectory, Mark, Memory, all_stored, encode_marks, mark
 from .trees import Directory, Item, TreeWriter
 
@@ -249,7 +249,9 @@ class Intake:
             self.account.remarks += content.remarks
             if content.database is not None:  # its size and name did not tell, its first bytes did
                 checked = time.time_ns() if content.database.state != "unverified" else 0
-                self.account.databases[entry.path] = StoredDatabase(content.database, checked, True)
+                self.account.databases[entry.path] = StoredDatabase(
+                    content.database, checked, True, bytes_there(entry)
+                )
             # What was remarked must be remarked again, so it is read again.
             sure = not content.remarks and content.database is None
             return Item(entry, content.mtime_ns, size, ids, sure=sure)

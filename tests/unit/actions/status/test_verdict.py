@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
+from functools import partial
 
 import pytest
 
@@ -463,6 +464,8 @@ def test_a_failed_drill_is_told_once_where_there_is_an_alarm_about_it():
         (ChangedSince(files=30, bytes=1000, looked=40), ["much-changed"]),
         (ChangedSince(files=2, bytes=60_000_000, looked=40), ["much-changed"]),
         (ChangedSince(files=2, bytes=1000, looked=40), []),
+        (ChangedSince(looked=40, grown={"state.db": (1_000_000, 5_000_000)}), []),
+        (ChangedSince(looked=40, grown={"state.db": (40_000_000, 50_000_000)}), []),
     ],
 )
 def test_a_young_snapshot_of_a_home_that_is_mostly_another_one_by_now_is_not_green(changed, codes_found):
@@ -474,6 +477,34 @@ def test_a_young_snapshot_of_a_home_that_is_mostly_another_one_by_now_is_not_gre
         assert (found.text, steps(found)) == (text, ("`safekept snapshot`",))
     old = dataclasses.replace(one, time=NOW - 99 * HOUR)
     assert codes(verdict(dataclasses.replace(changed_home, last=old, whole=old))) == ["stale"], "said once"
+
+
+@pytest.mark.parametrize("then", [0, 1_000_000, 40_000_000])
+def test_a_database_that_is_mostly_new_since_a_young_snapshot_is_not_green(then):
+    one = dataclasses.replace(LAST, time=NOW - 5 * HOUR, files=40)
+    grown = ChangedSince(looked=40, grown={"kanban.db": (10, 20), "state.db": (then, then * 2 + 6_000_000)})
+    found = verdict(dataclasses.replace(HOME, last=one, whole=one, changed=grown))
+    text = "much of state.db in /h/.hermes is newer than its last snapshot, which is 5 h old"
+    assert (found.text, found.exit_code) == (f"Partly protected: {text}", 3)
+    assert (codes(found), steps(found)) == (["much-changed"], ("`safekept snapshot`",))
+    assert found.reasons[0].evidence[0].startswith(f"it has {then * 2 / 1e6 + 6:,.1f} MB now, and had ")
+
+
+def test_of_databases_the_size_counts_with_what_lies_beside_them_however_deep(tmp_path):
+    home = str(tmp_path / ".hermes")
+    layout = load_layouts()["hermes"]
+    for number in range(5):
+        put(os.path.join(home, f"a{number}"), "x")
+    put(os.path.join(home, "state.db"), "x" * 10)
+    put(os.path.join(home, "state.db-wal"), "x" * 90)
+    deep = "profiles/coder/state.db"
+    put(os.path.join(home, deep), "x" * 50)
+    put(os.path.join(home, "kanban.db"), "x" * 7)
+    look = partial(changed_since, home, layout, 0.0)
+    assert look({"state.db": 30, deep: 20, "kanban.db": 7}, most=1).grown == {"state.db": (30, 100), deep: (20, 50)}
+    assert look({"state.db": 100, deep: 60}).grown == {"kanban.db": (0, 7)}, "new, or not larger"
+    assert look({"gone.db": 9, "state.db": 100, "kanban.db": 7, deep: 50}).grown == {}
+    assert look().grown == {}, "where nobody wrote it down, nobody knows"
 
 
 def test_how_much_changed_leaves_out_databases_and_what_no_snapshot_takes(tmp_path):

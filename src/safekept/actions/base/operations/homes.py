@@ -25,6 +25,7 @@ class SnapshotFacts(Facts):
     stored_bytes: int | None = documented()  # what they take there
     census: Mapping[str, object] | None = documented()
     databases: Mapping[str, object] | None = None  # path: sound, unverified or damaged; documents say more
+    database_bytes: Mapping[str, object] | None = None  # path: what it and its log took in the home
     forgotten: tuple[str, ...] | None = documented()  # by retention, afterwards
     lost_packs: int | None = documented()  # missing or cut; what the home has was stored again
     profile: str | None = None  # where only one was taken

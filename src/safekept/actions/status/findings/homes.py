@@ -28,6 +28,8 @@ STALE_HOURS = 26.0
 PROOF_DAYS = 90
 #: Fewer files than this, and fewer bytes, are no reason to hurry, however small a home is.
 FEW_FILES, FEW_BYTES = 25, 50_000_000
+#: A database that is half as large again has mostly new rows. Its log comes and goes with up to 4 MB.
+FEW_DATABASE_BYTES = 5_000_000
 
 #: What to do about a link out of a home, where it is not meant; the next snapshot has it then.
 INTO_THE_HOME = (
@@ -95,6 +97,14 @@ def _of_changes(home: HomeStatus, whole: LastSnapshot, now: float) -> Iterator[F
         text = f"much of {home.home} is newer than its last snapshot, which is {age} old"
         seen = (f"{changed.files:,} files are newer; {whole.short} has {whole.files or 0:,} in all",)
         yield Finding("much-changed", PARTLY, text, seen, (_command("snapshot", home),), home=home.home)
+        return
+    for path, (then, size) in changed.grown.items():
+        if size - then >= max(FEW_DATABASE_BYTES, then / 2):
+            age = seconds_text(max(0.0, now - whole.time))
+            text = f"much of {path} in {home.home} is newer than its last snapshot, which is {age} old"
+            seen = (f"it has {size / 1e6:,.1f} MB now, and had {then / 1e6:,.1f} MB in {whole.short}",)
+            yield Finding("much-changed", PARTLY, text, seen, (_command("snapshot", home),), home=home.home)
+            return
 
 
 def _of_landings(home: HomeStatus) -> Iterator[Finding]:
