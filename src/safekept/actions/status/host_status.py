@@ -66,6 +66,7 @@ class HostStatus:
     used: float = 0.0  # when anything in its settings directory last changed
     connected_at: float = 0.0  # when its entries were last written; 0: nobody knows
     unconnected: tuple[UnconnectedProfile, ...] = ()
+    everywhere: bool = True  # where it is connected, it is so for this user, and not in some projects only
     unguarded: str = ""  # the command that ran its updates under guard, and was replaced
 
     @property

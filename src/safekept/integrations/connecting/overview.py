@@ -54,6 +54,7 @@ def _status(context: UserContext, host: HostSettings, known: tuple[Connection, .
         used=_used(host.found(context)),
         connected_at=max((one.time for one in own), default=0.0),
         unconnected=_unconnected(context, host, places),
+        everywhere=any(one.scope == host.scope(context) for one in places),
         unguarded=host.unguarded(context) if connected else "",
     )
 

@@ -501,7 +501,10 @@ def test_of_databases_the_size_counts_with_what_lies_beside_them_however_deep(tm
     put(os.path.join(home, deep), "x" * 50)
     put(os.path.join(home, "kanban.db"), "x" * 7)
     look = partial(changed_since, home, layout, 0.0)
-    assert look({"state.db": 30, deep: 20, "kanban.db": 7}, most=1).grown == {"state.db": (30, 100), deep: (20, 50)}
+    assert look({"state.db": 30, deep: 20, "kanban.db": 7}, most=1).grown == {
+        "state.db": (30, 100),
+        deep: (20, 50),
+    }
     assert look({"state.db": 100, deep: 60}).grown == {"kanban.db": (0, 7)}, "new, or not larger"
     assert look({"gone.db": 9, "state.db": 100, "kanban.db": 7, deep: 50}).grown == {}
     assert look().grown == {}, "where nobody wrote it down, nobody knows"

@@ -13,10 +13,12 @@ from safekept.actions.doctor.case import DoctorRequest
 from safekept.actions.doctor.diagnosis import examine
 from safekept.actions.hosts.calls import record_host_call
 from safekept.actions.hosts.connections import connections
+from safekept.actions.status.findings.work import of_hosts
 from safekept.actions.status.host_status import HostStatus
 from safekept.actions.status.status import look
 from safekept.cli.console import Console
 from safekept.cli.words.connecting import host_lines
+from safekept.core.finding import Finding
 from safekept.core.next_step import step_text, step_texts
 from safekept.integrations.connecting.hosts import HOSTS
 from safekept.integrations.connecting.overview import host_statuses
@@ -137,6 +139,31 @@ def test_the_project_of_a_connection_is_in_the_command_that_mends_it(user, tmp_p
     os.unlink(os.path.join(project, ".codex", "hooks.json"))
     ((_, _, mend),) = troubles(user, "codex")
     assert mend == f"`safekept connect codex --project '{project}'`"
+
+
+@pytest.mark.parametrize("name", [name for name, host in HOSTS.items() if host.in_projects])
+def test_an_agent_that_is_connected_in_one_project_is_not_connected_in_the_others(user, tmp_path, name):
+    host, project = HOSTS[name], str(tmp_path / "one")
+    os.mkdir(project)
+    write(os.path.join(host.directory(user), "mark"), b"")
+    connect(user, host, program_in(tmp_path), project)
+
+    def found() -> list[Finding]:
+        return [one for one in of_hosts(host_statuses(user), time.time()) if one.counts]
+
+    (one,) = found()
+    assert (one.code, one.level, one.declinable) == ("host-not-connected", "partly", f"not-connected:{name}")
+    assert one.text == f"{host.title} works here and is connected in {project} only"
+    assert step_texts(one.fix) == [f"`safekept connect {name}`"]
+    connect(user, host, program_in(tmp_path))
+    assert found() == [], "for this user it is everywhere"
+    disconnect(user, host)
+    os.mkdir(tmp_path / "two")
+    connect(user, host, program_in(tmp_path), str(tmp_path / "two"))
+    assert found()[0].text == f"{host.title} works here and is connected in 2 places only"
+    shutil.rmtree(project)
+    shutil.rmtree(tmp_path / "two")
+    assert found()[0].text == f"{host.title} works here and is not connected", "what is gone connects nothing"
 
 
 def test_another_home_of_hermes_is_named_in_the_command_that_mends_it(user, tmp_path):

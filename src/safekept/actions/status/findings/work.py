@@ -105,11 +105,12 @@ def of_hosts(hosts: Iterable[HostStatus], now: float) -> Iterator[Finding]:
     for host in hosts:
         connect = host.connecting()
         meant = f"not-connected:{host.host}"
-        if not host.places and host.found:
+        if host.found and (not host.places or not host.everywhere):
             lately = host.used_lately(now)
-            text = f"{host.title} works here and is not connected"
-            if not lately:
-                text = f"{host.title} was used here and is not connected"
+            text = f"{host.title} {'works' if lately else 'was used'} here and is not connected"
+            if host.places:
+                only = host.places[0].scope if len(host.places) == 1 else f"{len(host.places)} places"
+                text = text.replace("not connected", f"connected in {only} only")
             level = PARTLY if lately else NOTE
             yield Finding("host-not-connected", level, text, (host.found,), (connect,), declinable=meant)
         elif host.places and host.unconnected:
