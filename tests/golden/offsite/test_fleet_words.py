@@ -11,7 +11,9 @@ from dataclasses import replace
 
 import pytest
 
+from safekept.actions.drill.drill_report import mark_snapshot
 from safekept.actions.offsite.fleet import FleetRequest, look_at_fleet
+from safekept.core.events import silent
 from safekept.vault.repo.lock_file import Identity
 from support.commands.in_process import spoken
 from support.home.homes import make_hermes_home
@@ -45,7 +47,9 @@ def fleet(tmp_path_factory):
                 on(host)
                 if change:
                     change(place)
-                take(here, place, now_ns=now - hours * HOUR, check="always")
+                taken = take(here, place, now_ns=now - hours * HOUR, check="always")
+            if number < 4:
+                mark_snapshot(here, taken.snapshot, silent)
             return here
 
         machines = [
@@ -102,11 +106,11 @@ def test_every_host_has_its_line_and_what_is_wrong_stands_below(fleet, say):
     assert plain(shown.out, fleet) == (
         "DISK: 5 homes on 6 hosts in 5 vaults, 1 of them not opened\n"
         "HOST             HOME                        LAST     VERIFIED   STATE\n"
-        "ada              …PATH/machine-1/user/.hermes 3 h      sound      ok\n"
-        "brahe-with-a-ve… …PATH/machine-2/user/.hermes 4 days   sound      OVERDUE\n"
-        "curie            …PATH/machine-3/user/.hermes 2 h      sound      ALARM\n"
-        "darwin           …PATH/machine-4/user/.hermes 5 h      sound      ok\n"
-        "euler            …PATH/machine-4/user/.hermes 6 h      sound      ok\n"
+        "ada              …PATH/machine-1/user/.hermes 3 h      proven today ok\n"
+        "brahe-with-a-ve… …PATH/machine-2/user/.hermes 4 days   proven today OVERDUE\n"
+        "curie            …PATH/machine-3/user/.hermes 2 h      proven today ALARM\n"
+        "darwin           …PATH/machine-4/user/.hermes 5 h      sound      not proven\n"
+        "euler            …PATH/machine-4/user/.hermes 6 h      sound      not proven\n"
         "5000000000000000 1 snapshot, SIZE AGE - no key\n"
         "    curie: sessions 10 → 1\n"
         "    curie: messages 40 → 0\n"
@@ -134,6 +138,7 @@ def test_a_wide_terminal_shows_more_and_nothing_at_the_right_is_ever_cut(fleet, 
         ([0, 1], [], 3),
         ([0, 1], ["--overdue", "200"], 0),
         ([0, 1], ["--overdue", "0"], 0),
+        ([0, 3], [], 3),
         ([0, 1, 2], [], 4),
         ([0, 1, 2], ["--fast", "--overdue", "0"], 0),
     ],

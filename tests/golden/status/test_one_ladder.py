@@ -19,6 +19,8 @@ from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
 from safekept.actions.vault.opening import open_vault
 from safekept.core.finding import ALARM, LADDER, NOTE, STALE, WELL, Finding, exit_code, reached
 from safekept.integrations.connecting.hosts import HOSTS
+from safekept.vault.care import mark_proven
+from safekept.vault.snapshots import list_snapshots
 from safekept.vault.storage import FileKind
 from support.commands.in_process import spoken
 from support.hosts.connected import connect, program_in
@@ -162,6 +164,35 @@ def test_nobody_disagrees(case, say):
     assert min((LADDER.index(one["level"]) for one in findings), default=3) == LADDER.index(status["level"])
     assert (doctor.code == 4) == (code == 4)
     assert {one["code"] for one in status["reasons"]} <= {one["code"] for one in findings}
+
+
+#: What a vault knows of the home in it, without the machine that it is of.
+KNOWN_TO_A_FLEET = {"clock", "stale", "incomplete", "leads-out", "no-whole-snapshot", "database-damaged"}
+FLEET = [("fresh", how) for how in ("as it is", "from the future", "leads out", "incomplete", "not proven")]
+
+
+@pytest.mark.parametrize(("name", "how"), [*FLEET, ("stale", "as it is"), ("damaged", "as it is")])
+def test_a_fleet_says_the_same_as_the_machine_itself(name, how, tmp_path, monkeypatch):
+    state = made(name, tmp_path)
+    if how == "not proven":
+        shutil.rmtree(os.path.join(state.context.places.data_directory, "receipts"))
+    else:
+        CHANGES[how][0](state)
+        with open_vault(state.context) as repository, repository.lock(exclusive=True) as lock:
+            snapshots, _ = list_snapshots(repository)
+            mark_proven(repository, snapshots[:1], lock, now_ns=time.time_ns())
+    say = spoken(monkeypatch, state.user)
+    reasons = json.loads(say("status", "--json").out)["verdict"]["reasons"]
+    fleet = json.loads(say("fleet", state.context.places.vault, "--overdue", "26", "--json").out)
+    there = {one["code"]: one for one in fleet["vaults"][0]["homes"][0]["findings"]}
+    here = {one["code"]: one for one in reasons if one["code"] in {*KNOWN_TO_A_FLEET, "not-proven"}}
+    assert there.keys() == here.keys() and (here or name == "fresh")
+    for code in KNOWN_TO_A_FLEET & here.keys():
+        assert [there[code][key] for key in ("level", "alarm", "text")] == [
+            here[code][key] for key in ("level", "alarm", "text")
+        ]
+    code = say("fleet", state.context.places.vault, "--overdue", "26", "--check").code
+    assert code == say("status", "--check").code
 
 
 def test_a_snapshot_from_the_future_is_the_same_to_the_fleet_as_to_the_machine(tmp_path, monkeypatch):

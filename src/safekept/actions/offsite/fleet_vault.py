@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from safekept.core.ages import iso_time
@@ -11,11 +11,15 @@ from safekept.core.errors import SafekeptError
 from safekept.core.finding import NOT_PROTECTED, PARTLY, Finding, reached
 from safekept.core.objects.base import ObjectStore
 from safekept.home.health import lost_of, shrunk
+from safekept.vault.care import states_in_file
 from safekept.vault.read import read_manifest
 from safekept.vault.repo import Repository
 
 from ..snapshots.listing import Listed
-from ..status.findings.homes import of_last
+from ..status.coverage import Coverage, coverage_of
+from ..status.findings.homes import of_coverage, of_last, of_proven
+from ..status.findings.losses import database_damaged
+from ..status.home_now import DamagedDatabase
 from ..status.home_summary import last_snapshot
 from .homes_in_vault import HomeInVault, homes_in_vault
 
@@ -146,36 +150,50 @@ def look_inside(vault: FleetVault, repository: Repository, overdue: float, count
 def _home(kept: HomeInVault, repository: Repository, overdue: float, counts: bool, now: float) -> FleetHome:
     last = kept.newest_whole
     age = max(0.0, now - last.snapshot.time_ns / 1e9)
-    findings = list(_findings(kept, last, overdue, now))
+    proven = max((one.proven_ns or 0 for one in kept.snapshots), default=0)
+    coverage = _coverage(repository, last) if counts and not last.complete else None
+    findings = [
+        replace(one, fix=())  # what is to be done about it is done there
+        for one in _findings(kept, last, coverage, proven / 1e9, overdue, now)
+    ]
     if counts:
         name = kept.home
         findings += [
             Finding("alarm-loss", PARTLY, f"lost in {name}: {text}", home=name, alarm=True)
             for text in _losses(kept, repository)
         ]
-    proven = max(
-        (one for one in kept.snapshots if one.proven_ns), key=lambda one: one.proven_ns or 0, default=None
-    )
-    if proven is not None and proven is not last:
-        from dataclasses import replace
-
-        last = replace(last, proven_ns=proven.proven_ns)
+    last = replace(last, proven_ns=proven or None)
     findings.sort(key=lambda one: one.rank)
     return FleetHome(kept.host, kept.home, kept.layout, len(kept.snapshots), last, age, tuple(findings))
 
 
-def _findings(kept: HomeInVault, last: Listed, overdue: float, now: float) -> Iterator[Finding]:
-    """By the same rules as on the host itself; what to do about it is done there."""
+def _findings(
+    kept: HomeInVault, last: Listed, coverage: Coverage | None, proven: float, overdue: float, now: float
+) -> Iterator[Finding]:
+    """By the same rules as on the host itself, as far as the vault knows."""
     name = kept.home
     if last.partial:
         text = f"there is no whole snapshot of {name}, only parts of it"
         yield Finding("no-whole-snapshot", NOT_PROTECTED, text, home=name)
     yield from of_last(last_snapshot(last), name, overdue / 3600.0, now, ())
     if kept.newest.state == "damaged":
-        yield Finding("database-damaged", PARTLY, f"a database in {name} is damaged", home=name, alarm=True)
-    if not last.complete:
-        text = f"the last snapshot of {name} is incomplete"
-        yield Finding("incomplete", PARTLY, text, home=name)
+        states = states_in_file(kept.newest.snapshot)
+        for path in [path for path, state in states.items() if state == "damaged"] or [""]:
+            one = database_damaged(name, DamagedDatabase(path), (), ())
+            yield replace(one, evidence=())  # which generation is sound, that host knows
+    yield from of_coverage(last_snapshot(last), coverage, name, ())
+    for one in of_proven(proven, name, now, ()):
+        text = one.text if proven else f"no drill of {name} is known here"
+        yield replace(one, text=text, evidence=() if proven else ("no snapshot of it is marked as proven",))
+
+
+def _coverage(repository: Repository, last: Listed) -> Coverage | None:
+    """What an incomplete snapshot says of itself."""
+    try:
+        manifest = read_manifest(repository, last.snapshot)
+    except SafekeptError:
+        return None
+    return coverage_of(last.id, manifest) if manifest is not None else None
 
 
 def _losses(kept: HomeInVault, repository: Repository) -> list[str]:

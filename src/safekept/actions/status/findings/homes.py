@@ -1,6 +1,6 @@
 """What is wrong with how one home is kept: its newest whole snapshot, its proof, what was cut off in it.
 
-`of_last` and `of_coverage` are also what a fleet says of every home in it.
+`of_last`, `of_coverage` and `of_proven` are also what a fleet says of every home in it.
 """
 
 from __future__ import annotations
@@ -215,13 +215,17 @@ def _of_proof(home: HomeStatus, alarms: Sequence[Alarm], now: float) -> Iterator
             text = f"the last drill of {name} failed: {drill.why}"
             yield Finding("drill-failed", PARTLY, text, (), fix, home=name, alarm=True)
         return
-    proof = home.proof
-    if proof is None:
+    yield from of_proven(home.proof.started if home.proof else 0.0, name, now, fix)
+
+
+def of_proven(proven: float, name: str, now: float, fix: tuple[Step, ...]) -> Iterator[Finding]:
+    """Whether a restore was proven lately; the same here and for a fleet. `proven`: when; 0: never."""
+    if not proven:
         text = f"{name} has never passed a drill"
         yield Finding("not-proven", PARTLY, text, ("no receipt of a drill",), fix, home=name)
-    elif now - proof.started > PROOF_DAYS * DAY:
-        text = f"{name} last passed a drill {seconds_text(now - proof.started)} ago"
-        seen = (f"the last receipt is of {iso_time(proof.started)}",)
+    elif now - proven > PROOF_DAYS * DAY:
+        text = f"{name} last passed a drill {seconds_text(now - proven)} ago"
+        seen = (f"the last receipt is of {iso_time(proven)}",)
         yield Finding("not-proven", PARTLY, text, seen, fix, home=name)
 
 

@@ -31,7 +31,7 @@ def fleet_exposition(fleet: Fleet) -> str:
 
 def _metrics(fleet: Fleet) -> Iterator[Metric]:
     yield "fleet_info", "which safekept wrote this", [({"version": __version__, "place": fleet.place}, 1)]
-    code = "what `--check` returns: 0 well, 3 late or incomplete, 4 alarm"
+    code = "what `--check` returns: 0 well, 3 late, incomplete or not proven, 4 alarm"
     yield "fleet_status_code", code, [({}, fleet.exit_code)]
     yield "fleet_timestamp_seconds", "when this was written", [({}, fleet.time)]
     vaults = [({"vault": one.directory or one.place}, one) for one in fleet.vaults]
@@ -61,7 +61,13 @@ def _metrics(fleet: Fleet) -> Iterator[Metric]:
 
 
 #: What is wrong with a home where nothing is lost, in a word.
-_STATES = {"no-whole-snapshot": "PARTS ONLY", "clock": "CLOCK", "incomplete": "incomplete"}
+_STATES = {
+    "no-whole-snapshot": "PARTS ONLY",
+    "clock": "CLOCK",
+    "incomplete": "incomplete",
+    "leads-out": "incomplete",
+    "not-proven": "not proven",
+}
 #: Host, home, age, verified; what is wrong has the rest of 80 columns. More on a wide screen.
 _HOST, _HOME, _LAST, _VERIFIED = 16, 27, 8, 10
 
@@ -87,7 +93,7 @@ def fleet_width() -> int:
     help="After so many hours a home is overdue; 0: never; default: the setting `schedule.overdue_hours`.",
 )
 @click.option("--fast", is_flag=True, help="Do not compare what was counted in each home.")
-@click.option("--check", is_flag=True, help="Exit code 0: fresh; 3: stale or overdue; 4: alarm.")
+@click.option("--check", is_flag=True, help="Exit code 0: well; 3: late, incomplete or not proven; 4: alarm.")
 @click.option("--prometheus", is_flag=True, help="In the text format of Prometheus.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(
@@ -171,7 +177,7 @@ def _show_home(console: Console, home: FleetHome, notes: list[str]) -> None:
         state = "OVERDUE"
     elif home.findings:
         state = next((word for code, word in _STATES.items() if code in codes), "PARTLY")
-    shown = [one for one in home.findings if one.alarm or one.code == "clock"]
+    shown = [one for one in home.findings if one.alarm or one.code in ("clock", "incomplete", "leads-out")]
     where = f"lost in {home.home}: "  # its row says where
     notes += [f"{path_text(home.host)}: {path_text(one.text.removeprefix(where))}" for one in shown]
     verified = home.last.state or "-"
