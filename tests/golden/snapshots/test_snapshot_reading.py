@@ -271,7 +271,7 @@ def test_a_file_that_is_gone_or_changed_since_is_said(here, home, say):
 
 
 def test_a_file_that_was_never_stored_is_said(here, home, say):
-    take(here, home)
+    taken = take(here, home)
     done = say("history", "never.md")
     assert done.code == 1
     assert done.err == (
@@ -279,7 +279,7 @@ def test_a_file_that_was_never_stored_is_said(here, home, say):
         f"  None of the 1 snapshots of `{home}` holds a file called `never.md`\n"
         "\n"
         "  kept  Nothing was changed\n"
-        "  next  See what the newest one holds: `safekept snapshot show latest`\n"
+        f"  next  See what the newest one holds: `safekept snapshot show {taken.id[:8]}`\n"
     )
 
 

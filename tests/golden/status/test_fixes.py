@@ -118,6 +118,8 @@ WORLDS: dict[str, tuple[Callable[[object], State], set[str]]] = {
     "kit overtaken": (kit_overtaken, {"kit-outdated"}),
     "no journal": (no_journal, {"journal-unreadable"}),
 }
+#: What ends with another code than 0 and did its work: the doctor says so that there is more.
+ENDS_WITH = {"doctor": (3, 4)}
 _OURS = ("safekept", "chmod", "rm", "mv", "loginctl")
 
 
@@ -129,15 +131,18 @@ def test_whoever_does_what_is_printed_has_nothing_left_to_do(world, tmp_path, mo
     say = spoken(monkeypatch, state.user)
     secret = put(str(tmp_path / "secret"), "four words are enough\n", 0o600)
     seen: set[str] = set()
-    for _ in range(6):
-        found = all_findings(say)
+    for _ in range(30):
+        found = [one for one in all_findings(say) if one["code"] not in BY_HAND]
         seen |= {one["code"] for one in found}
-        if all(one["code"] in BY_HAND for one in found):
+        if not found:
             break
-        for one in found:
-            if one["code"] not in BY_HAND:
-                do(say, first_command(one), str(tmp_path), secret)
-    assert [(one["code"], one["fix"]) for one in found if one["code"] not in BY_HAND] == []
+        one = found[0]
+        words = first_command(one)
+        code = do(say, words, str(tmp_path), secret)
+        assert code in (0, *ENDS_WITH.get(words[1], ())), (one["code"], words, code)
+        left = [(other["code"], other["home"], other["fix"]) for other in all_findings(say)]
+        assert (one["code"], one["home"], one["fix"]) not in left, "its own command ends it"
+    assert found == []
     assert wanted <= seen
 
 
@@ -170,18 +175,17 @@ def first_command(finding: dict) -> list[str]:
     return found[0]
 
 
-def do(say, words: list[str], directory: str, secret: str) -> None:
+def do(say, words: list[str], directory: str, secret: str) -> int:
     if words[0] != "safekept":
-        assert os.system(shlex.join(words)) == 0
-        return
+        return os.system(shlex.join(words))
     filled = {"PLACE": os.path.join(directory, "usb"), "PATH": os.path.join(directory, "user", "PATH")}
     words = [filled.get(word, word) for word in words[1:]]
     if words[:3] == ["vault", "key", "add"]:
         words += ["--passphrase-file", secret]
-    if say(*words, "--yes").code == 2:
+    said = say(*words, "--yes")
+    if said.code == 2:
         said = say(*words)
-        # Some end with what is left to do, which the next round sees.
-        assert said.code != 2, said.err
+    return said.code
 
 
 def all_findings(say) -> list[dict]:

@@ -20,6 +20,7 @@ from safekept.vault.repo import Repository
 
 from ..base.context import HomeRef, UserContext
 from ..vault.opening import open_vault
+from .choosing import latest
 from .contents import patch, text_of
 from .listing import Listed, Listing, list_home
 from .live_home import looks_like_database
@@ -82,7 +83,7 @@ def history(
         for one, source, node in _nodes(context, repository, listing, found, listener):
             _add(found, one, source, node)
         if not found.versions:
-            raise _never_seen(found, place)
+            raise _never_seen(found, place, _newest(listing))
         found.versions.reverse()
         _compare_live(found, place)
         if with_patches:
@@ -202,7 +203,15 @@ def _text(found: History, version: Version) -> str | None:
     return text_of(version.source, found.path, version.node)
 
 
-def _never_seen(found: History, place: HomeRef) -> NoSuchSnapshot:
+def _newest(listing: Listing) -> str:
+    """By its id: what `latest` means may be another one by the time somebody types it."""
+    try:
+        return latest(listing).short
+    except NoSuchSnapshot:
+        return next((one.short for one in listing.of_home), "latest")
+
+
+def _never_seen(found: History, place: HomeRef, newest: str) -> NoSuchSnapshot:
     if not found.searched:
         return NoSuchSnapshot(
             f"This vault holds no snapshots of `{place.home}` yet",
@@ -216,13 +225,13 @@ def _never_seen(found: History, place: HomeRef) -> NoSuchSnapshot:
             kept="Nothing was changed",
             next_steps=(
                 NextStep("snapshot show", (short, found.path), before="See what is in it:"),
-                NextStep("snapshot diff", ("latest",), before="See what changed in it:"),
+                NextStep("snapshot diff", (newest,), before="See what changed in it:"),
             ),
             path=found.path,
         )
     return NoSuchSnapshot(
         f"None of the {found.searched:,} snapshots of `{place.home}` holds a file called `{found.path}`",
         kept="Nothing was changed",
-        next_steps=(NextStep("snapshot show", ("latest",), before="See what the newest one holds:"),),
+        next_steps=(NextStep("snapshot show", (newest,), before="See what the newest one holds:"),),
         path=found.path,
     )

@@ -241,7 +241,7 @@ ALARMS = {
     "home-gone": (
         changed(exists=False),
         "the home /h/.hermes is gone; aaaaaaaa has it",
-        "`safekept snapshot restore latest`",
+        "`safekept snapshot restore aaaaaaaa`",
     ),
     "interrupted-landing": (
         changed(leftovers=(Leftover("o", True, "/p"),)),

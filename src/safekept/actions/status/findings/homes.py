@@ -143,7 +143,7 @@ def _of_gone(home: HomeStatus) -> Iterator[Finding]:
         has = home.sound or home.whole or home.last
         text = f"the home {name} is gone; {has.short} has it"
         seen = (f"the last one is {has.short} of {iso_time(has.time)}",)
-        fix: tuple[Step, ...] = (_command("snapshot restore", home, has.short if home.sound else "latest"),)
+        fix: tuple[Step, ...] = (_command("snapshot restore", home, has.short),)
         yield Finding("home-gone", NOT_PROTECTED, text, seen, fix, home=name, alarm=True)
     elif home.last is None:
         agent = home.layout.replace("-", " ").title()
