@@ -44,6 +44,8 @@ def undo(
 ) -> Undone:
     """Take the last restore, import or rollback back, or the `operation` with this id.
 
+    The last one where the program stands: in a project or a home, its own; anywhere else, the last of all,
+    as with `safekept undo`. `newer_elsewhere` is the id of the last one of all, where that was left alone.
     `home` narrows it to changes of that home, `directory` to rollbacks of that project. With `dry_run` the
     answer says what would be taken back. Calling it again undoes the undo.
 
@@ -93,4 +95,5 @@ def _undone(found: ActionUndone, dry_run: bool) -> Undone:
         returns=returns,
         goes=goes,
         notes=found.notes,
+        newer_elsewhere=found.newer_elsewhere.operation if found.newer_elsewhere else "",
     )

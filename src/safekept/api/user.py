@@ -52,7 +52,8 @@ def one_of(name: str, value: str, known: Sequence[str]) -> str:
 
 def current_user() -> ApiUser:
     settings = load_settings(os.environ)
-    return ApiUser(settings, context_of(settings, actor="api").changed(keep_connected=_keep_connected))
+    context = context_of(settings, actor="api")
+    return ApiUser(settings, context.changed(keep_connected=_keep_connected, directory=standing()))
 
 
 def _keep_connected(context: UserContext, home: str) -> Callable[[], tuple[str, ...]]:

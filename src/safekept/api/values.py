@@ -115,6 +115,7 @@ class Undone:
     returns: tuple[str, ...] = ()
     goes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()  # in sentences: agents that stay connected
+    newer_elsewhere: str = ""  # the last change of all, where one where the program stands was meant instead
 
 
 @dataclass(frozen=True, slots=True)

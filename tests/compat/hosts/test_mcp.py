@@ -20,6 +20,7 @@ import anyio
 import pytest
 from mcp import MCPError
 
+import safekept
 from safekept.actions.projects.home_points.take import before_home_change
 from safekept.integrations.mcp import tokens
 from safekept.integrations.mcp.caller import Caller, client_roots, fallback_roots
@@ -522,6 +523,28 @@ def test_an_address_with_escapes_is_a_root(ground):
         assert said.data["project"] == strange, said
 
     ground.run(play, named=[f"file://{ground.user}/work/a%20b%23c"])
+
+
+def test_a_bare_undo_means_the_project_of_the_session_and_names_what_is_newer_elsewhere(with_home):
+    ground = with_home
+    safekept.snapshot()
+
+    async def play(agent: Agent) -> None:
+        await changed(agent, ground)
+        after = ground.tree()
+        rolled_back = (await agent.done("roll_back")).data["operation"]
+        soul = os.path.join(ground.home, "SOUL.md")
+        put(soul, "You are a third one.\n")
+        newer = safekept.restore(paths=["SOUL.md"], yes=True).operation
+        plan = await agent.call("undo")
+        assert plan.data["undoes"]["operation"] == rolled_back
+        assert f"Not the newer restore {newer}" in plan.text
+        assert not (await agent.call("undo", confirm=plan.token)).failed
+        assert ground.tree() == after
+        with open(soul, encoding="utf-8") as file:
+            assert file.read() != "You are a third one.\n", "the home was left alone"
+
+    ground.run(play)
 
 
 def test_undo_does_not_reach_a_project_outside(ground, tmp_path):

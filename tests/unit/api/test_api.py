@@ -371,6 +371,23 @@ def test_undo_takes_the_last_rollback_back_whatever_it_was_of(user, home, projec
     assert (project / "a.txt").read_text() == "two\n"
 
 
+def test_a_bare_undo_takes_back_what_was_done_where_the_program_stands(user, home, project, monkeypatch):
+    safekept.snapshot()
+    checkpoints = safekept.Checkpoints(project)
+    _, in_project = changed_home(checkpoints, home, project)
+    rolled_back = checkpoints.rollback(in_project)
+    monkeypatch.chdir(user)
+    newer = safekept.restore(paths=["SOUL.md"], yes=True)
+    monkeypatch.chdir(project)
+    planned = safekept.undo(dry_run=True)
+    assert (planned.undoes, planned.newer_elsewhere) == (rolled_back.operation, newer.operation)
+    assert safekept.undo().undoes == rolled_back.operation
+    assert (project / "a.txt").read_text() == "two\n"
+    assert (home / "SOUL.md").read_text() != "Somebody else.", "the home was left alone"
+    monkeypatch.chdir(user)
+    assert safekept.undo(newer.operation).newer_elsewhere == ""
+
+
 def test_a_turn_obeys_the_switch(user, project, monkeypatch):
     monkeypatch.setenv("SAFEKEPT_CHECKPOINTS", "0")
     with safekept.Checkpoints(project).turn("s") as turn:

@@ -111,7 +111,7 @@ class Caller:
     #: Who acts, for the journal: "person", "schedule", "agent:hermes".
     actor: str = "person"
     environment: Mapping[str, str] = field(default_factory=dict)
-    #: The directory that they stand in; empty: a program, which stands nowhere.
+    #: The directory that they stand in; empty: nowhere, as the schedule does.
     directory: str = ""
     #: Where a passphrase comes from when no key file opens the vault: a command, or a person.
     vault_secret: Callable[[], Secret] | None = None

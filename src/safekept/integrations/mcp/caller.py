@@ -148,7 +148,8 @@ class Caller:
     @classmethod
     def of(cls, roots: Roots, confirmations: Confirmations, listener: Listener = silent) -> Caller:
         settings = load_settings(os.environ)
-        context = context_of(settings, actor="agent:mcp").changed(keep_connected=holding)
+        stands = roots.usable[0] if roots.usable else ""
+        context = context_of(settings, actor="agent:mcp").changed(keep_connected=holding, directory=stands)
         return cls(roots, settings, context, confirmations, listener)
 
     @property

@@ -148,12 +148,15 @@ def _add_project_tools(server: MCPServer, desk: CallQueue) -> None:
     async def undo(
         ctx: Context,
         roots: Named,
-        operation: Annotated[str, Field(description="The id of an operation; default: the last one.")] = "",
+        operation: Annotated[str, Field(description="The id of one; default: the last one here.")] = "",
         directory: Annotated[str, Field(description="Only rollbacks of this project.")] = "",
         home: Annotated[str, Field(description="Only restores of this home.")] = "",
         confirm: Confirm = "",
     ) -> CallToolResult:
-        """Take the last roll_back or restore back. Without confirm: the plan and a token."""
+        """Take the last roll_back or restore back. Without confirm: the plan and a token.
+
+        The last one in the project of this session, else the last one that it may touch.
+        """
         return await desk.call(
             ctx, roots, lambda caller: undoing.undo(caller, operation, directory, home, confirm)
         )

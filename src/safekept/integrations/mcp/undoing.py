@@ -29,7 +29,7 @@ def undo(caller: Caller, operation: str, directory: str, home: str, confirm: str
 
     place = caller.roots.directory(directory) if directory else ""
     home = caller.home(home, existing=False).home if home and not place else ""
-    operation, place, home = _meant(caller, operation, place, home)
+    operation, place, home, newer = _meant(caller, operation, place, home)
     spend = caller.spending(confirm)
 
     def request(dry_run: bool) -> UndoRequest:
@@ -46,7 +46,7 @@ def undo(caller: Caller, operation: str, directory: str, home: str, confirm: str
 
     planned = take_back(caller.context, request(True), caller.listener)
     _confine(caller, planned)
-    answer = _plan(planned)
+    answer = _plan(planned, newer)
     unconfirmed = caller.planned(answer, confirm, of_undo(planned))
     if unconfirmed is not None:
         return unconfirmed
@@ -55,27 +55,30 @@ def undo(caller: Caller, operation: str, directory: str, home: str, confirm: str
     return _done(take_back(caller.context, request(False), caller.listener))
 
 
-def _meant(caller: Caller, operation: str, place: str, home: str) -> tuple[str, str, str]:
+def _meant(caller: Caller, operation: str, place: str, home: str) -> tuple[str, str, str, Change | None]:
     """What is to be taken back and where it was done, found in the records alone: nothing outside is read.
 
-    Without any word it is the last change that still stands and that this session may touch.
+    Without any word it is the last change in the root of this session, else the last one that it may touch;
+    and then also the newer one that is not meant.
     """
     from safekept.actions.undo.changes import changes
+    from safekept.actions.undo.last_change import last_change
 
     if not operation and (place or home):
-        return operation, place, home
+        return operation, place, home, None
     known = changes(caller.context, home, "")
     if operation:
         named = [one for one in known if operation in (one.operation, one.also)]
         named = named or [one for one in known if one.operation.endswith("-" + operation)]
         for one in named[:1]:
             _reach(caller, one)
-            return one.operation, one.project, one.home
-        return operation, place, home
+            return one.operation, one.project, one.home, None
+        return operation, place, home, None
     reached = [one for one in known if one.open and _reaches(caller, one)]
     if not reached:
-        return "", caller.roots.directory(""), ""
-    return reached[-1].operation, reached[-1].project, reached[-1].home
+        return "", caller.roots.directory(""), "", None
+    last = last_change(caller.context, reached, "", "")
+    return last.change.operation, last.change.project, last.change.home, last.newer
 
 
 def _reaches(caller: Caller, change: Change) -> bool:
@@ -104,7 +107,7 @@ def _confine(caller: Caller, undone: Undone) -> None:
     _reach(caller, change)
 
 
-def _plan(undone: Undone) -> ToolAnswer:
+def _plan(undone: Undone, newer: Change | None) -> ToolAnswer:
     change = undone.change
     if undone.rollback is not None:
         answer = rollback_plan(undone.rollback)
@@ -113,7 +116,11 @@ def _plan(undone: Undone) -> ToolAnswer:
         answer = ToolAnswer(data=undone.as_dict())
         where = f" in {shown(change.place)}" if change.place else ""
         answer.add(f"Plan: take the {change.verb} {change.operation}{where} back")
-    answer.data["undoes"] = change.as_dict()
+    if newer is not None:
+        answer.add(
+            f"Not the newer {newer.noun} {newer.operation} in {shown(newer.place)}; name it to mean that"
+        )
+    answer.data |= {"undoes": change.as_dict(), "newer_elsewhere": newer.as_dict() if newer else None}
     if undone.plan is not None:
         answer.items("Would return", undone.plan.returns)
         answer.items("Would go", undone.plan.goes)
