@@ -87,13 +87,13 @@ def _quick(home: str, path: str, below: str) -> Copy:
     relative = os.path.relpath(path, home)
     manifest = _read_manifest(path)
     match = _UTC.fullmatch(name)
-    moment = _time(match[1], "%Y%m%d-%H%M%S", utc=True) if match else 0
-    moment = moment or os.stat(path).st_mtime_ns
+    taken_ns = _time(match[1], "%Y%m%d-%H%M%S", utc=True) if match else 0
+    taken_ns = taken_ns or os.stat(path).st_mtime_ns
     if manifest is None:
         doubt = "its manifest is missing or cannot be read: a snapshot that was interrupted"
         empty = "" if any(names for _, _, names in os.walk(path)) else f"it holds no files; {doubt}"
         size = disk_bytes(path)
-        return Copy(relative, path, QUICK_COPIES, below, moment, name, size, reason=empty, doubt=doubt)
+        return Copy(relative, path, QUICK_COPIES, below, taken_ns, name, size, reason=empty, doubt=doubt)
     listed = manifest.get("files")
     files = {
         str(file): size
@@ -102,19 +102,19 @@ def _quick(home: str, path: str, below: str) -> Copy:
     }
     label = str(manifest.get("label") or "")
     reason = "" if files else "it holds no files"
-    return Copy(relative, path, QUICK_COPIES, below, moment, label, disk_bytes(path), files, reason)
+    return Copy(relative, path, QUICK_COPIES, below, taken_ns, label, disk_bytes(path), files, reason)
 
 
 def _zip(home: str, path: str, below: str) -> Copy:
     name = os.path.basename(path)
     match = _LOCAL.fullmatch(name)
-    moment = _time(match[1], "%Y-%m-%d-%H%M%S", utc=False) if match else 0
+    taken_ns = _time(match[1], "%Y-%m-%d-%H%M%S", utc=False) if match else 0
     return Copy(
         os.path.relpath(path, home),
         path,
         ZIP,
         below,
-        moment or os.stat(path).st_mtime_ns,
+        taken_ns or os.stat(path).st_mtime_ns,
         name.removesuffix(".zip"),
         disk_bytes(path),
     )

@@ -147,9 +147,9 @@ def is_still_so(subject: Subject) -> bool:
     return True
 
 
-def _later(path: str, moment: float) -> bool:
+def _later(path: str, seconds: float) -> bool:
     try:
-        return os.lstat(path).st_mtime > moment
+        return os.lstat(path).st_mtime > seconds
     except OSError:
         return False
 

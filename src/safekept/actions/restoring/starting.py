@@ -198,8 +198,8 @@ def starting_hints(place: HomeRef, context: UserContext) -> list[str]:
     if layout.code_hint and not os.path.isdir(os.path.join(home, layout.code_path)):
         search = context.caller.environment.get("PATH", "")
         there = shutil.which(layout.code_hint.split()[0], path=search) is not None
-        how = f"bring it with `{layout.code_hint}`" if there else f"install {layout.title} on this machine"
-        hints.append(f"The agent's own code is not part of a backup; {how}")
+        how = f"Bring it back: `{layout.code_hint}`" if there else "Install it on this machine"
+        hints.append(f"The program {layout.title} itself is in no backup. {how}")
     if layout.service_hint:
         hints.append(f"No service was installed; if you want one: `{layout.service_hint}`")
     if layout.profile_service_hint:

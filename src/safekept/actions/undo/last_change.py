@@ -80,7 +80,9 @@ def _nothing(home: str, project: str) -> NothingToUndo:
     return NothingToUndo(
         f"there is no {what} to take back{where}",
         kept="Nothing was changed",
-        next_steps=(NextStep("import", ("FILE",), before="Import a backup instead:"),)
-        if not project
-        else (NextStep("rollback", before="See what there is to go back to:"),),
+        next_steps=(
+            NextStep("rollback", before="See what there is to go back to:")
+            if project
+            else NextStep("log", before="See what was done:"),
+        ),
     )

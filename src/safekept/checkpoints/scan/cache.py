@@ -270,6 +270,21 @@ class View:
                         counts[REASON_OF[code]] = counts.get(REASON_OF[code], 0) + 1
         return counts
 
+    def left_out(self, most: int) -> dict[str, list[bytes]]:
+        """The first few paths that are not stored, by reason. After a full pass only."""
+        found: dict[str, list[bytes]] = {}
+        for path in sorted(self._over):
+            folder = self._over[path]
+            names = [(name, reason) for name, (reason, _) in folder.reasons().items()]
+            if folder.stored() != len(folder.names):
+                rows = zip(folder.names, folder.codes, strict=True)
+                names += [(name, REASON_OF[code]) for name, code in rows if code in REASON_OF]
+            for name, reason in sorted(names):
+                listed = found.setdefault(reason, [])
+                if len(listed) < most:
+                    listed.append(path + b"/" + name if path else name)
+        return found
+
     def repositories(self) -> list[bytes]:
         """The data of git repositories inside the project, its own excepted. After a full pass only."""
         return sorted(

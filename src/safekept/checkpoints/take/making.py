@@ -31,6 +31,7 @@ from .taken import Taken, TakeSettings, project_gone, too_many_files
 
 #: From so many files on it pays to look whether the store has them already.
 _WORTH_A_LOOK = 100
+_NAMED = 3  # of the paths that are left out, for each reason
 _LISTED = 100  # skipped paths that `about.json` names; all are in the trees
 
 
@@ -109,6 +110,10 @@ class Making:
             gather.read,
             len(self.trust.packs),
             written=self.written,
+            left_out={
+                reason: tuple(map(os.fsdecode, paths))
+                for reason, paths in (view.left_out(_NAMED) if passing else {}).items()
+            },
             repositories=tuple(map(os.fsdecode, view.repositories())) if passing else (),
         )
 

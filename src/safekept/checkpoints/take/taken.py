@@ -83,6 +83,7 @@ class Taken:
     packs: int = 0  # packs in the store; many of them call for maintenance
     seconds: float = 0.0
     written: int = 0  # bytes added to the store
+    left_out: dict[str, tuple[str, ...]] = field(default_factory=dict)  # the first few of them
     repositories: tuple[str, ...] = ()  # `.git` of repositories inside the project: their files are kept
 
 

@@ -159,7 +159,8 @@ class Scan:
         finally:
             headers.close()
         if sidecars:
-            reason = "files beside databases (-wal, -shm, -journal): what they hold travels with the database"
+            files = "1 file" if sidecars == 1 else f"{sidecars:,} files"
+            reason = f"{files} beside databases (-wal, -shm, -journal): stored as part of their database"
             remarks.append(Remark("", Outcome.NOTED, reason, sidecars, sidecar_bytes))
         for option, text in judge.unused():
             remarks.append(Remark(text, Outcome.NOTED, _unused(option, text), 0))

@@ -202,8 +202,8 @@ def _of_before(line: Record, vault: str) -> KitRecord:
     return of_page(page.places, vault, line.time, files)
 
 
-def _parsed(found: Mapping[str, object], moment: str) -> KitRecord:
-    places, files, when = found.get("places"), found.get("files"), found.get(moment)
+def _parsed(found: Mapping[str, object], field_name: str) -> KitRecord:
+    places, files, when = found.get("places"), found.get("files"), found.get(field_name)
     return KitRecord(
         float(when) if isinstance(when, int | float) else 0.0,
         tuple(map(str, files)) if isinstance(files, list) else (),
