@@ -363,7 +363,7 @@ def test_several_hosts_in_one_vault_are_listed_and_one_is_chosen(tmp_path, bare,
     assert f"`{gone.here.places.vault}` holds 2 homes, and which one is meant is not clear:" in refused.err
     assert f"  iris  {gone.home}  hermes  " in refused.err
     assert f"`safekept rebuild {gone.here.places.vault} --host iris --key-file {gone.key}`" in refused.err
-    assert "kept  Nothing was changed" in refused.err and not os.path.exists(f"{bare}/.hermes")
+    assert "Kept       Nothing was changed" in refused.err and not os.path.exists(f"{bare}/.hermes")
     green(say(*words, "--host", "iris", "--json"))
     with open(os.path.join(bare, ".hermes", "SOUL.md")) as file:
         assert file.read() == "the other machine's"
@@ -388,11 +388,11 @@ def test_the_key_chooses_among_the_vaults_of_a_destination(gone, tmp_path, bare,
         "error: wrong-key\n"
         f"  `{disk}` holds 2 vaults, and no key that was given opens one of them\n"
         "\n"
-        "  kept  Nothing was changed\n"
-        "  next  Name your kit, or a new file with the key from it as one line: "
+        "  Kept       Nothing was changed\n"
+        "  Next       Name your kit, or a new file with the key from it as one line: "
         f"`safekept rebuild {disk} --key-file FILE`\n"
-        "        Or use the recovery passphrase: run the command at a terminal and it will ask for it, or "
-        "name a file with `--passphrase-file PATH`\n"
+        "             Or use the recovery passphrase: run the command at a terminal and it will ask for it, "
+        "or name a file with `--passphrase-file PATH`\n"
     )
 
 
@@ -428,7 +428,7 @@ def test_every_refusal_says_what_happened_what_was_kept_and_what_to_do(gone, tmp
         refused = say(*words)
         assert refused.code == code or not name, (words, refused)
         assert f"error: {name}" in refused.err and text in refused.err, (words, refused.err)
-        assert "\n  kept  " in refused.err and "\n  next  " in refused.err
+        assert "\n  Kept       " in refused.err and "\n  Next       " in refused.err
         after = {
             path: fact for path, fact in tree_facts(bare).items() if not path.startswith((".local", "."))
         }
@@ -439,7 +439,7 @@ def test_no_room_is_known_before_anything_is_written(gone, small_filesystem, say
     home = os.path.join(small_filesystem(2048), ".hermes")
     refused = say("rebuild", gone.disk, "--key-file", gone.key, "--home", home)
     assert refused.code == 1 and f"there is not enough room to rebuild `{home}`: " in refused.err
-    assert "kept  Nothing was changed; what was begun has been removed" in refused.err
+    assert "Kept       Nothing was changed; what was begun has been removed" in refused.err
     assert "`--home DIR`" in refused.err and os.listdir(os.path.dirname(home)) == []
 
 
@@ -479,7 +479,7 @@ def test_what_did_not_come_back_whole_is_not_put_in_place_unless_that_is_wanted(
     refused = say(*words)
     assert refused.code == 1 and "error: rebuild-not-proven" in refused.err
     assert "and was not put in place:\n    files: " in refused.err
-    assert f"kept  `{home}` is as it was; what was built has been removed" in refused.err
+    assert f"Kept       `{home}` is as it was; what was built has been removed" in refused.err
     assert "add `--allow-damaged`" in refused.err
     assert tree_facts(home) == before and sorted(os.listdir(bare)) == [".hermes", ".local"]
     taken = say(*words, "--allow-damaged", "--json")

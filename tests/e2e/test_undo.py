@@ -289,9 +289,9 @@ def test_what_is_no_longer_kept_says_so_and_names_the_snapshot_before_it(small):
         "error: undo-not-possible\n"
         f"  {second['operation']} cannot be taken back: what it replaced is no longer kept\n"
         "\n"
-        "  kept  Nothing was changed\n"
-        f"  next  A snapshot was taken before it: `{command}`\n"
-        f"        To take back what was done before that: `safekept undo {first['operation']}`\n"
+        "  Kept       Nothing was changed\n"
+        f"  Next       A snapshot was taken before it: `{command}`\n"
+        f"             To take back what was done before that: `safekept undo {first['operation']}`\n"
     )
     assert say("undo", first["operation"]).code == 0 and read(home, "SOUL.md") == "mine"
     assert say(*command.split()[1:], "config.yaml", "--yes").code == 0
@@ -325,14 +325,14 @@ def test_what_cannot_be_undone_says_why(small, project, tmp_path):
     texts[snapshot] = f"{snapshot} (snapshot) cannot be taken back: a snapshot changed nothing in your home"
     for word, text in texts.items():
         done = say("undo", word)
-        assert done.code == 1 and text in done.err and "kept  Nothing was changed\n" in done.err
+        assert done.code == 1 and text in done.err and "Kept       Nothing was changed\n" in done.err
     done = say("undo")
     assert done.code == 1 and done.err == (
         "error: nothing-to-undo\n"
         "  there is no import, restore or rollback to take back\n"
         "\n"
-        "  kept  Nothing was changed\n"
-        "  next  Import a backup instead: `safekept import FILE`\n"
+        "  Kept       Nothing was changed\n"
+        "  Next       See what was done: `safekept log`\n"
     )
     assert "there is no rollback to take back in" in say("undo", "--dir", project).err
     assert say("undo", "--dir", project, "--home", home).code == 2

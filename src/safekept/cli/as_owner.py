@@ -9,11 +9,9 @@ from __future__ import annotations
 import os
 import sys
 
-import click
-
 from safekept.core.owner import become, foreign_owner, hand_over, load_packages
 
-from .console import path_text
+from .console import Console, path_text
 
 #: What the commands here may need, while it can still be read.
 _NEEDED = ["encodings"] + [
@@ -41,7 +39,7 @@ def begin_as_owner(place: str) -> None:
     owner = foreign_owner(place)
     if owner is None:
         return
-    click.echo(f"Note: done as `{owner.name}`, to whom {path_text(place)} belongs.", err=True)
+    Console(as_json=False).say(f"Note: done as `{owner.name}`, to whom {path_text(place)} belongs.")
     hand_over(owner, __name__, sys.argv[1:], os.environ)
 
 

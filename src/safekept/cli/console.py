@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-import textwrap
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
 
 import click
 
@@ -23,6 +22,8 @@ from safekept.core.spelling import shell_word, shown
 
 from .documents import document_text
 from .questions import confirm
+
+_Step = TypeVar("_Step", bound=Step)
 
 
 def size_text(count: float) -> str:
@@ -65,21 +66,32 @@ def path_argument(path: str) -> str:
     return shell_word(path)
 
 
-def at_words(text: str, indent: int, width: int) -> str:
-    """The same text broken at words where it is longer than a line; what stands in backticks stays whole."""
-    if not width or len(text) <= width:
+#: What is never broken: a command, a number and what it counts, a word.
+_PIECES = re.compile(r"[^\s`]*`[^`\n]*`[^\s`]*|\(?\d[\d.,]* [A-Za-z]\S*|\S+")
+_FACT = 13  # columns before what a label says
+_ALONE = 4  # columns before a piece that has a line of its own, because it is too long for the room there is
+
+
+def folded(text: str, indent: int, columns: int) -> str:
+    """The text in lines of at most so many columns, the later ones indented; with 0 columns as it is.
+
+    A command, a path or a word is never broken, so that it can be copied: one that is longer than a line
+    stands alone on its own, or beside its label, and the terminal wraps it.
+    """
+    if not columns or len(text) <= columns:
         return text
-    # A command must stay on one line to be copied, and a label beside what it is the label of.
-    start = text[:indent].replace(" ", "\0")
-    held = start + re.sub(r"`[^`\n]*`", lambda found: found[0].replace(" ", "\0"), text[indent:])
-    return textwrap.fill(
-        held,
-        max(width, indent + 20),
-        subsequent_indent=" " * indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-        drop_whitespace=True,
-    ).replace("\0", " ")
+    indent = min(indent, columns // 2)
+    lines, line, end = [], "", 0
+    for found in _PIECES.finditer(text):
+        piece, space = found[0], text[end : found.start()]
+        end = found.end()
+        room, start = columns - len(piece), len(line) + len(space)
+        wide = start <= indent <= _FACT and room < _ALONE  # a label, and what fits nowhere
+        if line.strip() and start > room and not wide:
+            lines.append(line.rstrip())
+            line, space = " " * (indent if indent <= room else min(indent, _ALONE)), ""
+        line += space + piece
+    return "\n".join([*lines, line])
 
 
 def _terminal_width() -> int:
@@ -93,6 +105,19 @@ def screen_width() -> int:
     return _terminal_width() if sys.stdout is not None and sys.stdout.isatty() else 0
 
 
+def _width_beside() -> int:
+    """The same of the terminal that errors and remarks go to."""
+    return _terminal_width() if sys.stderr is not None and sys.stderr.isatty() else 0
+
+
+def _prose(text: str, indent: int | None, columns: int) -> str:
+    """Each line of a text folded, with a hanging indent of its own unless one is given."""
+    return "\n".join(
+        folded(line, len(line) - len(line.lstrip()) + 2 if indent is None else indent, columns)
+        for line in harmless(text).split("\n")
+    )
+
+
 def styled(text: str, **style: Any) -> str:
     """In colour; plain where NO_COLOR is set or the terminal has none. Elsewhere click strips it."""
     plain = not style or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
@@ -102,6 +127,8 @@ def styled(text: str, **style: Any) -> str:
 class Console:
     """One command's way of talking."""
 
+    #: Whether results go to stderr, because stdout belongs to a program that the command runs.
+    beside: ClassVar[bool] = False
     #: The bar on the screen. There is one screen, so whoever speaks next can take it away.
     _progress: ClassVar[Progress | None] = None
 
@@ -129,33 +156,49 @@ class Console:
         """A sentence as it is, a command with the launcher that was called."""
         return step_text(step, self.program)
 
-    def line(self, text: Step = "", **style: Any) -> None:
-        """A line of the result, for a person."""
+    def line(self, text: Step = "", indent: int | None = None, /, **style: Any) -> None:
+        """A line of the result, for a person; at a terminal, broken at words."""
         if not self.as_json:
-            if Console._progress is not None:
-                Console._progress.pause()
-            click.echo(styled(harmless(self.step(text)), **style))
+            self._echo(_prose(self.step(text), indent, self.columns()), style)
+
+    def verbatim(self, text: str = "", **style: Any) -> None:
+        """Somebody else's line, or one that is copied whole: never broken by us."""
+        if not self.as_json:
+            self._echo(harmless(text), style)
+
+    def _echo(self, text: str, style: Mapping[str, Any]) -> None:
+        if Console._progress is not None:
+            Console._progress.pause()
+        click.echo(styled(text, **style), err=self.beside)
+
+    def columns(self) -> int:
+        """Of the terminal that results go to; 0 where they go elsewhere and are not broken."""
+        return _width_beside() if self.beside else screen_width()
 
     def fact(self, label: str, text: Step) -> None:
-        """An aligned line: `  Files      412`; at a terminal, broken at words."""
-        self.line(at_words(f"  {label:<10} {self.step(text)}", 13, screen_width()))
+        """An aligned line: `  Files      412`."""
+        self.line(_fact(label, self.step(text)), _FACT)
+
+    def facts(self, label: str, texts: Iterable[Step]) -> None:
+        """Several lines with one label, which stands beside the first."""
+        for start, text in rows(label, texts):
+            self.fact(start, text)
+
+    def next(self, steps: Iterable[Step]) -> None:
+        """What to do now: the same on every screen."""
+        self.facts("Next", steps)
 
     def item(self, text: Step) -> None:
-        """A line of a list, indented; at a terminal, broken at words."""
-        self.line(at_words(f"    {self.step(text)}", 6, screen_width()))
+        """A line of a list, indented."""
+        self.line(f"    {self.step(text)}")
 
     def heading(self, text: str, good: bool = True) -> None:
         self.line(text, bold=True, fg="green" if good else "yellow")
 
-    def say(self, text: Step) -> None:
+    def say(self, text: Step, indent: int | None = None) -> None:
         """A line beside the result: to stderr."""
         self.finish()
-        click.echo(harmless(self.step(text)), err=True)
-
-    def say_words(self, text: Step) -> None:
-        """The same, broken at words at a terminal."""
-        width = _terminal_width() if sys.stderr is not None and sys.stderr.isatty() else 0
-        self.say(at_words(self.step(text), 0, width))
+        click.echo(_prose(self.step(text), indent, _width_beside()), err=True)
 
     def command(self, *words: str) -> str:
         """A command line that runs as printed, from any directory."""
@@ -196,11 +239,9 @@ class Console:
         if self.as_json:
             click.echo(document_text({"error": {"code": "usage", "what": error.format_message()}}))
             return
-        click.echo(f"{styled('error', fg='red', bold=True)}: usage", err=True)
-        click.echo(f"  {error.format_message()}\n", err=True)
-        click.echo("  kept  Nothing was read or changed", err=True)
         see = NextStep(command.partition(" ")[2], ("--help",), before="See")
-        click.echo(f"  next  {self.step(see)}", err=True)
+        answers = "usage", error.format_message(), "Nothing was read or changed", (self.step(see),)
+        click.echo(_answers(*answers), err=True)
 
     # -- progress --------------------------------------------------------------------------
 
@@ -233,7 +274,7 @@ class Console:
     def _plain_listener(self) -> Listener:
         def listen(event: Event) -> None:
             if event.text:
-                click.echo(self.step(event.text), err=True)
+                self.say(event.text)
 
         return listen
 
@@ -330,8 +371,8 @@ class Progress:
 
     def listen(self, event: Event) -> None:
         if event.text:
-            text = step_text(event.text, self._program)
-            self._bars.console.print(text, markup=False, highlight=False)
+            text = _prose(step_text(event.text, self._program), None, _width_beside())
+            self._bars.console.print(text, markup=False, highlight=False, emoji=False, soft_wrap=True)
             return
         if not self._drawn:
             self._go_on()
@@ -375,20 +416,23 @@ def left_text(done: int, total: int, seconds: float) -> str:
 
 def error_text(error: SafekeptError, program: str = PROGRAM) -> str:
     """The three answers, aligned, readable without colour; at a terminal, broken at words."""
-    width = _terminal_width() if sys.stderr is not None and sys.stderr.isatty() else 0
-    lines = [f"{styled('error', fg='red', bold=True)}: {error.code}"]
-    lines += [at_words(f"  {line}", 2, width) for line in harmless(error.what).split("\n")]
-    lines += ["", *_aligned("kept", (error.kept,), width), *_aligned("next", error.advice(program), width)]
-    return "\n".join(lines)
+    return _answers(error.code, error.what, error.kept, error.advice(program))
 
 
-def _aligned(label: str, texts: Sequence[str], width: int) -> list[str]:
-    if width:
-        rows = [f"  {'' if number else label:<4}  {path_text(text)}" for number, text in enumerate(texts)]
-        return [at_words(row, 8, width) for row in rows]
-    lines: list[str] = []
-    for text in texts:
-        # A command must stay on one line to be copied; prose may wrap.
-        text = path_text(text)
-        lines += [text] if "`" in text else textwrap.wrap(text, 100) or [""]
-    return [f"  {label if number == 0 else '':<4}  {line}" for number, line in enumerate(lines)]
+def _answers(code: str, what: str, kept: str, steps: Sequence[str]) -> str:
+    width = _width_beside()
+    lines = [f"{styled('error', fg='red', bold=True)}: {code}"]
+    lines += [folded(f"  {line}", 2, width) for line in harmless(what).split("\n")]
+    texts = [("Kept", kept), *rows("Next", steps)]
+    answers = [folded(_fact(label, path_text(text)), _FACT, width) for label, text in texts]
+    return "\n".join([*lines, "", *answers])
+
+
+def rows(label: str, texts: Iterable[_Step]) -> Iterator[tuple[str, _Step]]:
+    """What stands before each of several lines, and the line."""
+    for number, text in enumerate(texts):
+        yield "" if number else label, text
+
+
+def _fact(label: str, text: str) -> str:
+    return f"  {label:<{_FACT - 3}} {text}"

@@ -130,10 +130,10 @@ def tell_interrupted(console: Console, error: Interrupted) -> None:
         console.error(error)
         return
     several = ". " in error.kept
-    console.say_words(f"Interrupted. {error.kept}" if several else f"Interrupted; {_lower(error.kept)}")
+    console.say(f"Interrupted. {error.kept}" if several else f"Interrupted; {_lower(error.kept)}")
     for step in error.next_steps:
         if isinstance(step, NextStep):
-            console.say_words(step)
+            console.say(step)
 
 
 def _lower(text: str) -> str:

@@ -17,7 +17,7 @@ from safekept.core.next_step import NextStep, reworded
 from safekept.settings import Settings, load_settings
 from safekept.settings.context import context_of
 
-from .console import Console, at_words, path_text, screen_width
+from .console import Console
 from .sealing import identities_from, passphrase_source, with_terminal
 
 if TYPE_CHECKING:
@@ -297,7 +297,7 @@ def _explain_vault_secret(vault: str, key_file: str, bare: bool, refused: str, r
     if refused:
         lines = [f"{refused}.", "  Type your recovery passphrase. Ctrl-C ends this; nothing was changed."]
     for line in lines:
-        click.echo(at_words(path_text(line), 2, screen_width()), err=True)
+        Console(as_json=False).say(line)
 
 
 def start(as_json: bool) -> tuple[Settings, UserContext, Console]:

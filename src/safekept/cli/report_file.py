@@ -11,16 +11,14 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import click
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files import durable_write, write_all
-from safekept.core.next_step import Step
 from safekept.core.owner import held_output
 
-from .console import Console, harmless, path_text, styled
+from .console import Console, path_text
 from .documents import document_text
 
 #: Here names stand for devices and open files, also where a regular file is behind one.
@@ -103,7 +101,4 @@ def _write(path: str, data: bytes, *, led: bool = True) -> None:
 class BesideConsole(Console):
     """The same words, beside the result of somebody else."""
 
-    def line(self, text: Step = "", **style: Any) -> None:
-        if Console._progress is not None:
-            Console._progress.pause()
-        click.echo(styled(harmless(self.step(text)), **style), err=True)
+    beside = True

@@ -6,17 +6,15 @@ import contextlib
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from safekept.core.next_step import Step
 
-from .console import Console, path_text
+from .console import Console, folded, path_text, rows
 
 #: Where the output goes to a file or a pipe; also what a screen has at least.
 NARROW, WIDE = 80, 100
 LABEL = 13
-#: What is never broken: a command, a number and its unit, a word.
-_PIECES = re.compile(r"`[^`]*`[,;:.)]*|\d[\d.,]* (?:B|KB|MB|GB|s|min|h|days?)\b\S*|\S+")
 
 
 def width() -> int:
@@ -31,18 +29,6 @@ def height() -> int:
     if sys.stdout is None or not sys.stdout.isatty():
         return 0
     return max(10, shutil.get_terminal_size().lines)
-
-
-def folded(text: str, first: int, indent: int, columns: int) -> list[str]:
-    """A text as lines; `first` is the room that is taken on the first one. Nothing in backticks is broken."""
-    lines: list[str] = []
-    line, used = "", first
-    for piece in _PIECES.findall(text):
-        if line and used + 1 + len(piece) > columns:
-            lines.append(line)
-            line, used = "", indent
-        line, used = (f"{line} {piece}", used + 1 + len(piece)) if line else (piece, used + len(piece))
-    return [*lines, line] if line or not lines else lines
 
 
 class Screen:
@@ -90,8 +76,8 @@ class Screen:
         else:
             self._lines.append((text, style))
 
-    def headline(self, text: Step, **style: object) -> None:
-        for line in folded(self.text(text), 0, 2, self.columns):
+    def headline(self, text: Step, indent: int = 0, /, **style: object) -> None:
+        for line in folded(self.text(text), indent, self.columns).split("\n"):
             self.line(line, bold=True, **style)
 
     def heading(self, text: str) -> None:
@@ -105,8 +91,13 @@ class Screen:
         text, room = self.text(path_text(text)), self.columns - LABEL
         self.line(f"  {label:<{LABEL - 2}}" + (text if len(text) <= room else text[: room - 1] + "…"))
 
+    def facts(self, label: str, texts: Iterable[Step]) -> None:
+        """Several lines with one label, which stands beside the first."""
+        for start, text in rows(label, texts):
+            self.fact(start, text)
+
     def fact(self, label: str, text: Step, *, top: bool = False) -> None:
         """`  Snapshot   7 min ago, …`; a `top` one stands at the margin and belongs to no home."""
         start = f"{label:<{LABEL}}" if top else f"  {label:<{LABEL - 2}}"
-        for number, line in enumerate(folded(self.text(text), LABEL, LABEL, self.columns)):
-            self.line((start if number == 0 else " " * LABEL) + line)
+        for line in folded(start + self.text(text), LABEL, self.columns).split("\n"):
+            self.line(line)

@@ -119,7 +119,7 @@ def test_a_database_that_cannot_be_restored_beside_its_holder_is_refused_by_name
         holder.run("rollback")
     assert done.code == 11, done.err
     assert f"pid {holder.pid} " in done.err and "state.db` was locked for 1 s by" in done.err
-    assert "kept  The live database is as it was\n" in done.err
+    assert "Kept       The live database is as it was\n" in done.err
     assert differences(before, tree_facts(home, skip=(".",))) == [], "nothing else was changed either"
 
 

@@ -62,8 +62,8 @@ def test_a_bad_archive_is_refused_and_the_home_is_untouched(name, tmp_path, safe
     first, *rest = done.stderr.splitlines()
     assert first == f"error: {code}", done.stderr
     assert phrase in done.stderr
-    assert any(line.startswith("  kept  ") for line in rest), done.stderr
-    assert any(line.startswith("  next  ") for line in rest), done.stderr
+    assert any(line.startswith("  Kept       ") for line in rest), done.stderr
+    assert any(line.startswith("  Next       ") for line in rest), done.stderr
     assert differences(before, tree_facts(hermes_home, databases="bytes")) == []
     assert not (tmp_path / "user" / ".bashrc").exists()
     left = [item for item in sorted(os.listdir(tmp_path / "user")) if item not in outside]

@@ -232,7 +232,7 @@ def test_a_drill_opens_sealed_archives_with_a_key_and_with_a_passphrase(say, use
 
 def error_of(done):
     lines = done.err.splitlines()
-    return done.code, lines[0], lines[1].strip(), [line[8:] for line in lines[3:]]
+    return done.code, lines[0], lines[1].strip(), [line[13:] for line in lines[3:]]
 
 
 def test_without_the_right_key_it_says_what_is_missing(say, user):
@@ -393,8 +393,8 @@ def test_a_person_is_asked_twice_for_a_new_passphrase_and_once_to_open(user):
     assert code == 2 and said.count("These two are not the same") == 3
     assert "error: passphrase-mismatch\n" in said
     assert "  what was typed the second time is not what was typed the first time\n" in said
-    assert "  kept  Nothing was read or changed\n" in said
-    assert "  next  Run the command again, and type the same passphrase twice\n" in said
+    assert "  Kept       Nothing was read or changed\n" in said
+    assert "  Next       Run the command again, and type the same passphrase twice\n" in said
     assert PASSPHRASE not in said
     assert not os.path.exists(user / "a.zip.age")
     short = [("Passphrase for the archive: ", "short"), ("The same again: ", "short")]

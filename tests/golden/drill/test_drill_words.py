@@ -194,8 +194,8 @@ def test_a_drill_without_room_says_the_numbers(say, monkeypatch, home):
         r"error: no-room\n  There is no room to restore into: a drill needs [\d,]+ bytes; `.*` has 12,345;",
         done.err,
     )
-    assert "  kept  Nothing was changed; what was restored for the drill has been removed\n" in done.err
-    assert "  next  Name a directory on a disk with room: `safekept drill --scratch DIR`\n" in done.err
+    assert "  Kept       Nothing was changed; what was restored for the drill has been removed\n" in done.err
+    assert "  Next       Name a directory on a disk with room: `safekept drill --scratch DIR`\n" in done.err
 
 
 def test_what_a_killed_drill_left_is_mentioned(say, here, home):

@@ -123,7 +123,7 @@ def test_failed_runs_nothing_and_says_why_and_what_to_do(here, home, say, ran, m
     assert said.code == 1
     assert not os.path.exists(ran)
     assert "error: not-protected\n  No pre-update snapshot could be taken: The vault at" in said.err
-    assert f"kept  `touch` was not run; the home {home} was only read" in said.err
+    assert f"Kept       `touch` was not run; the home {home} was only read" in said.err
     assert "Run it without a snapshot, if you must: `safekept guard --anyway -- COMMAND`" in said.err
     with open(report) as file:
         document = json.load(file)
@@ -153,7 +153,7 @@ def test_a_home_that_is_not_there_is_a_failed_snapshot(here, say, ran):
 def test_a_command_that_cannot_run_costs_no_snapshot(here, home, say, words, code):
     said = say("guard", "--", *words)
     assert said.code == code
-    assert "kept  The command was not run" in said.err
+    assert "Kept       The command was not run" in said.err
     assert not os.path.exists(here.places.vault)
 
 

@@ -69,9 +69,9 @@ def test_without_a_terminal_and_without_yes_nothing_is_changed_and_the_command_i
     assert said.err == (
         "error: consent-needed\n"
         "  changing the settings of Claude Code needs your consent\n\n"
-        "  kept  Nothing was changed\n"
-        "  next  See what would change: `safekept connect claude-code --dry-run`\n"
-        "        Agree to it: `safekept connect claude-code --yes`\n"
+        "  Kept       Nothing was changed\n"
+        "  Next       See what would change: `safekept connect claude-code --dry-run`\n"
+        "             Agree to it: `safekept connect claude-code --yes`\n"
     )
     assert read(settings_of(user)) == THEIRS and not os.path.exists(os.path.join(user, ".local"))
 
@@ -139,9 +139,10 @@ def test_a_file_with_comments_is_left_alone_and_the_lines_are_printed(say, user)
     assert said.err == (
         "error: settings-left-alone\n"
         f"  `{settings_of(user)}` has comments, which an edit would endanger (line 2: there is a comment)\n\n"
-        "  kept  The file is as it was; nothing was changed\n"
-        "  next  Put these lines into it yourself, then look whether Claude Code calls: `safekept connect`\n"
-        "        Or mend the file and run `safekept connect claude-code` again\n"
+        "  Kept       The file is as it was; nothing was changed\n"
+        "  Next       Put these lines into it yourself, then look whether Claude Code calls: "
+        "`safekept connect`\n"
+        "             Or mend the file and run `safekept connect claude-code` again\n"
     )
     document = json.loads(say("connect", "claude-code", "--yes", "--json").out)
     assert document["error"]["code"] == "settings-left-alone"
@@ -254,7 +255,7 @@ def test_the_log_has_who_was_connected_and_when(say):
     rows = json.loads(say("log", "--json").out)["operations"]
     verbs = ("decline", "disconnect", "connect")  # who disconnects an agent has declined its protection
     assert [(row["verb"], row["outcome"]) for row in rows] == [(verb, "done") for verb in verbs]
-    assert [line.split()[-1] for line in say("log").out.splitlines()[1:]] == ["claude-…"] * 3
+    assert [line.split()[-1] for line in say("log").out.splitlines()[1:]] == ["claude-code"] * 3
 
 
 def test_what_is_written_is_the_launcher_wherever_it_was_called_from(say, user, tmp_path, monkeypatch):

@@ -90,8 +90,8 @@ def test_what_is_no_call_is_refused(say, monkeypatch, text, why):
     lines = said.err.splitlines()
     assert lines[0] == "error: bad-call"
     assert lines[1].startswith("  standard input is not a call: ") and why in lines[1]
-    assert "  kept  Nothing was kept, and nothing was changed" in lines
-    assert "  next  See what a call is: `safekept helper call --help`" in lines
+    assert "  Kept       Nothing was kept, and nothing was changed" in lines
+    assert "  Next       See what a call is: `safekept helper call --help`" in lines
 
 
 def test_a_helper_that_stays_at_work_is_said(say, user, monkeypatch):
@@ -103,5 +103,5 @@ def test_a_helper_that_stays_at_work_is_said(say, user, monkeypatch):
         said = say("helper", "stop")
     assert said.code == 1
     assert f"the helper (process {os.getpid()}) was told to end, and is still at work" in said.err
-    assert "kept  What it does is finished in any case" in said.err
-    assert "next  See whether it is still there: `safekept helper status`" in said.err
+    assert "Kept       What it does is finished in any case" in said.err
+    assert "Next       See whether it is still there: `safekept helper status`" in said.err

@@ -212,9 +212,9 @@ def test_an_empty_place_is_no_fleet(say, tmp_path):
         "error: empty-fleet\n"
         f"  `{empty}` holds no vault and no archives\n"
         "\n"
-        "  kept  Nothing was changed\n"
-        "  next  See that the place is the right one, and that the disk behind it is mounted\n"
-        "        Name a destination, its URL, or the path of a vault\n"
+        "  Kept       Nothing was changed\n"
+        "  Next       See that the place is the right one, and that the disk behind it is mounted\n"
+        "             Name a destination, its URL, or the path of a vault\n"
     )
     assert say("fleet", "nowhere").code == 2
     missing = say("fleet", str(tmp_path / "gone"))

@@ -48,13 +48,25 @@ def test_a_checkpoint_says_what_it_kept_and_the_printed_command_goes_back(run, p
     done = run("checkpoint", "--reason", "before the refactoring")
     assert done.returncode == 0, done.stderr
     assert re.match(rf"Checkpoint [0-9a-v]{{12}} of {project}\n", done.stdout)
-    assert "holds secrets, which are never stored" in done.stdout
+    assert "  Left out   .env: holds secrets, which are never stored\n" in done.stdout
     broken(project)
     (back,) = printed_commands(done.stdout)
     went = run(*back)
     assert went.returncode == 0, went.stderr
     assert read(project, "src", "main.py") == "one\n"
     assert not os.path.exists(os.path.join(project, "made.txt"))
+
+
+def test_a_checkpoint_names_what_it_leaves_out_and_of_many_the_first(run, project):
+    put(os.path.join(project, ".gitignore"), "*.dat\n")
+    for name in "edcba":
+        put(os.path.join(project, "logs", f"{name}.dat"), "")
+    done = run("checkpoint")
+    ignored = "  Left out   5 paths, such as logs/a.dat, logs/b.dat and logs/c.dat: "
+    assert f"{ignored}ignored by the project's .gitignore\n" in done.stdout
+    document = json.loads(run("checkpoint", "--json", "--reason", "again").stdout)
+    assert document["left_out"]["ignored"] == ["logs/a.dat", "logs/b.dat", "logs/c.dat"]
+    assert document["left_out"]["secret"] == [".env"] and document["not_stored"]["ignored"] == 5
 
 
 def test_the_printed_command_works_from_another_directory(safekept, project, tmp_path):

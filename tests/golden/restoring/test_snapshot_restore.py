@@ -172,9 +172,9 @@ def test_a_restore_that_would_replace_something_refuses_without_a_terminal(here,
         "error: consent-needed\n"
         "  this restore needs your consent: 1 existing file would be replaced\n"
         "\n"
-        "  kept  Nothing was changed\n"
-        f"  next  See the plan: `safekept snapshot restore {short} SOUL.md --home {home} --dry-run`\n"
-        f"        Agree to it: `safekept snapshot restore {short} SOUL.md --home {home} --yes`\n"
+        "  Kept       Nothing was changed\n"
+        f"  Next       See the plan: `safekept snapshot restore {short} SOUL.md --home {home} --dry-run`\n"
+        f"             Agree to it: `safekept snapshot restore {short} SOUL.md --home {home} --yes`\n"
     )
     assert read(home, "SOUL.md") == "changed"
 
@@ -257,11 +257,14 @@ def test_numbers_count_from_the_newest_and_ids_stay(here, home, say):
 def test_an_unknown_number_or_id_is_said_with_what_there_is(here, home, say):
     done = say("snapshot", "restore", "1")
     assert done.code == 10 and done.err.startswith("error: no-such-vault\n")
-    assert "  next  Old machine gone? `safekept rebuild KIT`\n" in done.err and "vault init" not in done.err
+    assert (
+        "  Next       Old machine gone? `safekept rebuild KIT`\n" in done.err and "vault init" not in done.err
+    )
     assert say("vault", "init").code == 0
     done = say("snapshot", "restore", "latest")
     assert (
-        "  next  Old machine gone? `safekept rebuild KIT`\n        Take one: `safekept snapshot" in done.err
+        "  Next       Old machine gone? `safekept rebuild KIT`\n             Take one: `safekept snapshot"
+        in done.err
     )
     take(here, home)
     done = say("snapshot", "restore", "7")
@@ -270,8 +273,8 @@ def test_an_unknown_number_or_id_is_said_with_what_there_is(here, home, say):
         "error: no-such-snapshot\n"
         "  There is no snapshot number 7; the oldest is number 1\n"
         "\n"
-        "  kept  Nothing was changed\n"
-        "  next  See them all: `safekept snapshot list`\n"
+        "  Kept       Nothing was changed\n"
+        "  Next       See them all: `safekept snapshot list`\n"
     )
     done = say("snapshot", "restore", "feedbeef1234")
     assert "  No snapshot starts with `feedbeef1234`\n" in done.err
@@ -286,9 +289,9 @@ def test_a_home_without_snapshots_says_that_others_have_some(here, home, say, tm
         "error: no-such-snapshot\n"
         f"  This vault holds no snapshots of `{other}`, but 1 of other homes\n"
         "\n"
-        "  kept  Nothing was changed\n"
-        "  next  See them: `safekept snapshot list --all`\n"
-        "        One of another home can be restored here by its id\n"
+        "  Kept       Nothing was changed\n"
+        "  Next       See them: `safekept snapshot list --all`\n"
+        "             One of another home can be restored here by its id\n"
     )
 
 
@@ -311,8 +314,8 @@ def test_a_forgotten_snapshot_is_called_back_before_it_is_restored(here, home, s
         "error: no-such-snapshot\n"
         f"  Snapshot {short} was forgotten\n"
         "\n"
-        "  kept  It can still be brought back until the vault is pruned\n"
-        f"  next  Bring it back: `safekept snapshot forget --undo {short}`\n"
+        "  Kept       It can still be brought back until the vault is pruned\n"
+        f"  Next       Bring it back: `safekept snapshot forget --undo {short}`\n"
     )
     assert say("snapshot", "forget", "--undo", short).out == f"Snapshot {short} is back\n"
     assert say("snapshot", "restore", short, "--yes").code == 0
@@ -340,8 +343,8 @@ def test_a_path_that_is_not_in_the_snapshot_is_said(here, home, say):
         "error: nothing-matches\n"
         "  there is nothing called `no/such/file` in what is to be restored\n"
         "\n"
-        "  kept  Nothing was changed\n"
-        f"  next  List what it holds: `safekept snapshot restore {short} --dry-run --json`\n"
+        "  Kept       Nothing was changed\n"
+        f"  Next       List what it holds: `safekept snapshot restore {short} --dry-run --json`\n"
     )
 
 
@@ -444,9 +447,9 @@ def test_a_snapshot_file_that_cannot_be_read_is_named_and_hides_no_other(here, h
         "error: no-such-snapshot\n"
         f"  Snapshot {first[:8]} cannot be read: its content does not match its name\n"
         "\n"
-        "  kept  Nothing was changed\n"
-        "  next  Take another one: `safekept snapshot list`\n"
-        "        See how the vault is: `safekept vault check`\n"
+        "  Kept       Nothing was changed\n"
+        "  Next       Take another one: `safekept snapshot list`\n"
+        "             See how the vault is: `safekept vault check`\n"
     )
 
 

@@ -32,8 +32,8 @@ def refused(safekept, here, tmp_path, target, why, *words):
         assert done.stderr == (
             "error: unsafe-target\n"
             f"  Nothing is restored into `{target}`: {why}\n\n"
-            "  kept  Nothing was changed\n"
-            "  next  Name a directory of its own, a new one or an empty one, with `--into DIR`\n"
+            "  Kept       Nothing was changed\n"
+            "  Next       Name a directory of its own, a new one or an empty one, with `--into DIR`\n"
         )
     # The vault is opened and locked for it, so the times of its directories may differ.
     after = tree_facts(here.places.user_home)

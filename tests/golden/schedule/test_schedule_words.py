@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 
 import pytest
@@ -47,8 +48,8 @@ def test_a_run_says_what_it_did_and_when_it_is_next(say, user):
     assert said.code == 0
     lines = said.out.splitlines()
     assert lines[0].startswith("All done, ")
-    assert lines[1].startswith(f"    snapshot:{user}/.hermes: done: snapshot ")
-    assert lines[-1].startswith("  Next ")
+    assert lines[1].startswith(f"    snapshot of {user}/.hermes: done: snapshot ")
+    assert lines[-1].startswith("  Next run   ")
     assert lines[-1].endswith("03:30")
     assert say("schedule", "run").out.splitlines()[0] == "Nothing is due"
     said = say("schedule", "run", "--quiet")
@@ -68,7 +69,7 @@ def test_a_failed_snapshot_is_exit_code_1_and_not_quiet(say, user):
     said = say("schedule", "run", "--now", "--quiet")
     assert said.code == 1
     assert said.out.splitlines()[0].startswith("Failed, ")
-    assert f"snapshot:{user}/.hermes: failed: " in said.out
+    assert f"snapshot of {user}/.hermes: failed: " in said.out
     os.rename(os.path.join(user, "moved"), os.path.join(user, ".hermes"))
 
 
@@ -104,7 +105,10 @@ def test_show_says_when_it_last_ran_how_it_ended_and_when_it_runs_next(say, user
     say("schedule", "run")
     lines = say("schedule", "show").out.splitlines()
     assert ", all done in " in lines[2]
-    assert any(line.startswith(f"    snapshot:{user}/.hermes: last done ") for line in lines)
+    work = lines[lines.index("Regular work") + 1 :]
+    assert work[0].split() == ["LAST", "DONE", "NEXT", "WHAT"]
+    assert re.fullmatch(rf"  \d{{4}}-\S+ \d\d:\d\d  \S.* +snapshot of {user}/\.hermes", work[1]), work
+    assert [line.split()[0] for line in work if line.endswith(f" small drill of {user}/.hermes")] == ["never"]
     document = json.loads(say("schedule", "show", "--json").out)
     assert document["installed"] is None
     assert document["last"]["state"] == "done"
@@ -278,7 +282,7 @@ def test_nobody_set_up_is_said(say):
     said = say("notify", "test")
     assert said.code == 2
     assert "nobody is set up to hear of anything" in said.err
-    assert "kept  Nothing was sent" in said.err
+    assert "Kept       Nothing was sent" in said.err
 
 
 def test_a_test_says_how_it_went_with_each_and_shows_no_secret(say, user):

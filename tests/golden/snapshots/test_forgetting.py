@@ -51,9 +51,9 @@ def test_forgetting_asks_first_and_hides_until_it_is_called_back(here, home, say
         "error: consent-needed\n"
         "  this needs your consent: 1 snapshot would be forgotten\n"
         "\n"
-        "  kept  Nothing was changed\n"
-        f"  next  See the plan: `safekept snapshot forget {old} --dry-run`\n"
-        f"        Agree to it: `safekept snapshot forget {old} --yes`\n"
+        "  Kept       Nothing was changed\n"
+        f"  Next       See the plan: `safekept snapshot forget {old} --dry-run`\n"
+        f"             Agree to it: `safekept snapshot forget {old} --yes`\n"
     )
     assert say("snapshot", "forget", old, "--dry-run").out.endswith("Nothing was changed\n")
     assert shown(say) == [new, old]
@@ -88,8 +88,8 @@ def test_a_pinned_snapshot_is_not_forgotten_until_its_pin_is_off(here, home, say
         "error: snapshot-pinned\n"
         f"  Snapshot {old} is pinned\n"
         "\n"
-        "  kept  No snapshot was forgotten\n"
-        f"  next  If it may go, take the pin away first: `safekept snapshot pin --remove {old}`\n"
+        "  Kept       No snapshot was forgotten\n"
+        f"  Next       If it may go, take the pin away first: `safekept snapshot pin --remove {old}`\n"
     )
     assert say("snapshot", "pin", "--off", old).out == f"Snapshot {old} is no longer pinned\n"
     assert say("snapshot", "forget", old, "--yes").code == 0

@@ -181,9 +181,9 @@ def test_another_conversation_with_the_same_id_is_refused_and_can_be_brought_bac
         f"  `{live}` has another session `session-1`: 10 messages there, 10 in the snapshot, "
         "and they part at message 3\n"
         "\n"
-        "  kept  The live database is as it was\n"
-        f"  next  Look at the older one: `safekept sessions show session-1 --from {short}`\n"
-        "        Bring it back beside the live one, under a new id: "
+        "  Kept       The live database is as it was\n"
+        f"  Next       Look at the older one: `safekept sessions show session-1 --from {short}`\n"
+        "             Bring it back beside the live one, under a new id: "
         f"`safekept sessions restore session-1 --from {short} --as NEWID`\n"
     )
     assert ask(live, "select * from messages") == now
@@ -279,7 +279,7 @@ def test_a_database_that_stays_locked_is_given_up_and_names_who_locks_it(here, h
     assert done.code == 11, done.err
     assert done.err.startswith("error: database-locked\n")
     assert f"was locked for 1 s by pid {holder.pid} " in done.err
-    assert "kept  The live database is as it was\n" in done.err
+    assert "Kept       The live database is as it was\n" in done.err
     assert messages(live, "session-1") == []
 
 
@@ -320,9 +320,9 @@ def test_an_unknown_session_a_missing_database_and_no_chat_database_are_said(her
         "error: no-such-session\n"
         "  There is no session `nobody` in `state.db` of that snapshot\n"
         "\n"
-        "  kept  Nothing was changed\n"
-        "  next  No other snapshot of this home has it either\n"
-        "        See those that there are: `safekept sessions list`\n"
+        "  Kept       Nothing was changed\n"
+        "  Next       No other snapshot of this home has it either\n"
+        "             See those that there are: `safekept sessions list`\n"
     )
     done = say("sessions", "show", "session-")
     assert "4 sessions of `state.db` are called or start with `session-`" in done.err
@@ -346,7 +346,7 @@ def test_a_session_that_one_snapshot_lacks_is_named_with_the_newest_that_has_it(
         done = say("sessions", verb, "session-1")
         assert done.code == 1
         asked = f"safekept sessions {verb} session-1 --from {older}"
-        assert f"  next  The newest snapshot that has it is {older}: `{asked}`\n" in done.err
+        assert f"  Next       The newest snapshot that has it is {older}: `{asked}`\n" in done.err
         assert say(*asked.split()[1:]).code == 0
     assert messages(state(home), "session-1")
 
@@ -404,10 +404,10 @@ def test_a_conversation_that_went_on_since_is_not_taken_out(here, home, say):
             f"  Session `session-1` cannot be taken out of `{live}` again: "
             "it was changed after it came back\n"
             "\n"
-            "  kept  The live database is as it was\n"
-            "  next  Delete it with the agent itself if it shall go: `hermes sessions delete ID`\n"
-            f"        To have the whole database as it was before, later messages lost: `{command}`\n"
-            f"        To take back what was done before that: `safekept undo {older}`\n"
+            "  Kept       The live database is as it was\n"
+            "  Next       Delete it with the agent itself if it shall go: `hermes sessions delete ID`\n"
+            f"             To have the whole database as it was before, later messages lost: `{command}`\n"
+            f"             To take back what was done before that: `safekept undo {older}`\n"
         )
     assert say("undo", older).code == 0
     assert soul_of(home) == "mine"

@@ -171,8 +171,8 @@ def test_a_short_number_is_never_the_start_of_an_id(here, home, say):
     assert done.code == 1
     assert done.err == (
         f"error: no-such-snapshot\n  There is no snapshot number {number}; the oldest is number 1\n\n"
-        "  kept  Nothing was changed\n"
-        "  next  See them all: `safekept snapshot list`\n"
+        "  Kept       Nothing was changed\n"
+        "  Next       See them all: `safekept snapshot list`\n"
     )
     assert read(home, "SOUL.md") == "mine"
     assert say("snapshot", "restore", first[:4], "--yes").code == 0

@@ -278,8 +278,8 @@ def test_a_file_that_was_never_stored_is_said(here, home, say):
         "error: no-such-snapshot\n"
         f"  None of the 1 snapshots of `{home}` holds a file called `never.md`\n"
         "\n"
-        "  kept  Nothing was changed\n"
-        f"  next  See what the newest one holds: `safekept snapshot show {taken.id[:8]}`\n"
+        "  Kept       Nothing was changed\n"
+        f"  Next       See what the newest one holds: `safekept snapshot show {taken.id[:8]}`\n"
     )
 
 

@@ -209,9 +209,9 @@ def test_a_failure_before_an_update_is_exit_code_1_and_cannot_be_overlooked(safe
     os.unlink(here.places.vault_key_file)
     done = safekept("snapshot", "create", "--kind", "pre-update")
     assert done.returncode == 1
-    assert done.stdout.startswith("Pre-update: nothing was stored\n  failed     The vault at ")
-    assert "  kept       Nothing was changed; the snapshots in the vault are whole\n" in done.stdout
-    assert f"  next       Put the key from your kit into `{here.places.vault_key_file}`" in done.stdout
+    assert done.stdout.startswith("Pre-update: nothing was stored\n  Failed     The vault at ")
+    assert "  Kept       Nothing was changed; the snapshots in the vault are whole\n" in done.stdout
+    assert f"  Next       Put the key from your kit into `{here.places.vault_key_file}`" in done.stdout
     found = answer(safekept("snapshot", "--kind", "pre-update", "--json"))
     assert (found["outcome"], found["problems"][0]["code"]) == ("failed", "vault-key-missing")
 
@@ -270,7 +270,7 @@ def test_prune_shows_a_plan_asks_and_gives_back(safekept, here, home):
     assert done.returncode == 0 and "1 forgotten snapshot" in done.stdout, "three days are not over"
     done = safekept("vault", "prune", "--now")
     assert done.returncode == 1 and "error: consent-needed" in done.stderr
-    assert "next  See the plan: `safekept vault prune --now --dry-run`" in done.stderr
+    assert "Next       See the plan: `safekept vault prune --now --dry-run`" in done.stderr
     done = safekept("vault", "prune", "--now", "--dry-run")
     assert done.returncode == 0 and done.stdout.endswith("Nothing was deleted\n")
     done = safekept("vault", "prune", "--now", "--yes")

@@ -264,9 +264,8 @@ def test_a_home_of_another_agent_that_was_never_kept_is_pointed_out(alone):
     with open(os.path.join(claude, "settings.json"), "w", encoding="ascii") as file:
         file.write("{}")
     said = say("status")
-    assert f"Never kept   ~/.claude (claude-code): `safekept snapshot --home {claude}`" in said.out.replace(
-        "\n             ", " "
-    )
+    words = f"Never kept ~/.claude (claude-code): `safekept snapshot --home {claude}`"
+    assert words in " ".join(said.out.split())
 
 
 @pytest.mark.parametrize("state", ["fresh"], indirect=True)

@@ -8,7 +8,6 @@ import os
 
 import pytest
 
-from safekept.cli.console import at_words
 from safekept.cli.options import asking_for_vault_secret
 from support.home.homes import make_hermes_home
 from support.users.contexts import throwaway
@@ -85,8 +84,8 @@ def test_a_key_inside_the_home_it_protects_is_refused(safekept, here):
         assert done.stderr == (
             "error: vault-key-inside-home\n"
             f"  The key file `{key}` lies inside the home `{home}` that it protects\n\n"
-            "  kept  Nothing was made or changed; whatever is stored can still be restored\n"
-            "  next  Move it out of every home, and say where it is: the setting `vault.key_file` or "
+            "  Kept       Nothing was made or changed; whatever is stored can still be restored\n"
+            "  Next       Move it out of every home, and say where it is: the setting `vault.key_file` or "
             "`SAFEKEPT_VAULT_KEY_FILE`\n"
         )
     assert not os.path.exists(key)
@@ -142,7 +141,7 @@ def test_a_label_that_no_list_could_show_is_refused(safekept, here, label):
         done = safekept("snapshot", "--label", label, *words)
         assert done.returncode == 2
         assert done.stderr.startswith("error: bad-label\n  a label ")
-        assert "  kept  No snapshot was taken, and nothing was changed\n" in done.stderr
+        assert "  Kept       No snapshot was taken, and nothing was changed\n" in done.stderr
     assert not os.path.exists(here.places.vault)
 
 
@@ -188,16 +187,3 @@ def test_one_flipped_bit_is_one_finding_that_names_what_it_touches(safekept, her
     assert "is damaged: 1 finding\n" in done.stdout
     assert "pieces cannot be read\n" in done.stdout
     assert "No file of a snapshot is touched" not in done.stdout
-
-
-def test_long_lines_are_broken_at_words_and_commands_are_not():
-    line = "  Holds      " + ", ".join(f"{n} conversations" for n in range(12))
-    broken = at_words(line, 13, 80).split("\n")
-    assert len(broken) > 1
-    assert all(len(part) <= 80 for part in broken)
-    assert all(part.startswith(" " * 13) for part in broken[1:])
-    assert " ".join(part.strip() for part in broken).split() == line.split()
-    command = "  next  " + "`safekept snapshot restore " + "x" * 90 + "`"
-    assert at_words(command, 8, 80) == command
-    assert at_words(line, 13, 0) == line
-    assert "x" * 90 in at_words("    " + "x" * 90 + " and more", 6, 80)

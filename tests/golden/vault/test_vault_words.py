@@ -36,9 +36,9 @@ def test_no_vault_says_how_to_make_one(safekept, here):
     assert said(done, here) == (
         "error: no-such-vault\n"
         "  There is no vault at `VAULT`\n\n"
-        "  kept  Nothing was made or changed there\n"
-        "  next  Make one: `safekept vault init`\n"
-        "        If it lies on a drive or share, see that it is mounted\n"
+        "  Kept       Nothing was made or changed there\n"
+        "  Next       Make one: `safekept vault init`\n"
+        "             If it lies on a drive or share, see that it is mounted\n"
     )
     assert not os.path.exists(here.places.vault)
 
@@ -51,10 +51,10 @@ def test_a_vault_that_is_gone_says_so(safekept, here, vault):
     assert said(done, here) == (
         "error: no-such-vault\n"
         "  The vault at `VAULT` was here before, and is gone\n\n"
-        "  kept  No new vault was made in its place\n"
-        "  next  If it lies on a drive or share, see that it is mounted, and run the command again\n"
-        "        If it was moved, say where it is: the setting `vault.path` or `SAFEKEPT_VAULT_PATH`\n"
-        "        If it is gone for good, make a new one: `safekept vault init`\n"
+        "  Kept       No new vault was made in its place\n"
+        "  Next       If it lies on a drive or share, see that it is mounted, and run the command again\n"
+        "             If it was moved, say where it is: the setting `vault.path` or `SAFEKEPT_VAULT_PATH`\n"
+        "             If it is gone for good, make a new one: `safekept vault init`\n"
     )
 
 
@@ -65,10 +65,10 @@ def test_a_missing_key_names_its_file_the_kit_and_the_recovery_passphrase(safeke
     assert said(done, here) == (
         "error: vault-key-missing\n"
         "  The vault at `VAULT` is there, but its key file `KEYFILE` is not\n\n"
-        "  kept  Nothing was changed; the snapshots in the vault are whole\n"
-        "  next  Put the key from your kit into `KEYFILE`, as one line, and run the command again\n"
-        "        Or use the recovery passphrase: run the command at a terminal and it will ask for it\n"
-        "        Or let a command print it: set `SAFEKEPT_VAULT_PASSPHRASE_COMMAND`\n"
+        "  Kept       Nothing was changed; the snapshots in the vault are whole\n"
+        "  Next       Put the key from your kit into `KEYFILE`, as one line, and run the command again\n"
+        "             Or use the recovery passphrase: run the command at a terminal and it will ask for it\n"
+        "             Or let a command print it: set `SAFEKEPT_VAULT_PASSPHRASE_COMMAND`\n"
     )
 
 
@@ -81,11 +81,11 @@ def test_a_wrong_key_file_names_itself(safekept, here, vault):
     assert said(done, here) == (
         "error: wrong-key\n"
         "  The key of the vault at `VAULT` does not open with this passphrase or key in `KEYFILE`\n\n"
-        "  kept  Nothing was written to the vault\n"
-        "  next  Put the key from your kit into a new file, as one line, and name it: "
+        "  Kept       Nothing was written to the vault\n"
+        "  Next       Put the key from your kit into a new file, as one line, and name it: "
         "`SAFEKEPT_VAULT_KEY_FILE`. Keep the file that is there: another vault may need it\n"
-        "        Or use the recovery passphrase: run the command at a terminal and it will ask for it\n"
-        "        Check that the vault is the one you mean: the setting `vault.path`\n"
+        "             Or use the recovery passphrase: run the command at a terminal and it will ask for it\n"
+        "             Check that the vault is the one you mean: the setting `vault.path`\n"
     )
 
 
@@ -96,8 +96,8 @@ def test_a_half_made_vault_says_that_nothing_is_lost(safekept, here, vault):
     assert said(done, here) == (
         "error: vault-half-made\n"
         "  The vault at `VAULT` was not finished: it has key files but no `config`\n\n"
-        "  kept  It holds no snapshots yet, so nothing is lost\n"
-        "  next  Finish it: `safekept vault init`\n"
+        "  Kept       It holds no snapshots yet, so nothing is lost\n"
+        "  Next       Finish it: `safekept vault init`\n"
     )
     assert safekept("vault", "init").returncode == 0
     assert safekept("vault", "check").returncode == 0
@@ -109,9 +109,9 @@ def test_a_second_init_touches_nothing(safekept, here, vault):
     assert said(done, here) == (
         "error: vault-exists\n"
         "  There is a vault at `VAULT` already\n\n"
-        "  kept  It was not touched\n"
-        "  next  Use it as it is: `safekept snapshot list`\n"
-        "        Or choose another place for a new one\n"
+        "  Kept       It was not touched\n"
+        "  Next       Use it as it is: `safekept snapshot list`\n"
+        "             Or choose another place for a new one\n"
     )
 
 
@@ -123,8 +123,8 @@ def test_a_vault_inside_the_home_is_refused(safekept, here, tmp_path):
     assert said(done, here) == (
         "error: vault-inside-home\n"
         "  The vault at `USER/.hermes/vault` would lie inside the home `USER/.hermes` that it protects\n\n"
-        "  kept  Nothing was made or changed there\n"
-        "  next  Choose a place outside every home: the setting `vault.path` or `SAFEKEPT_VAULT_PATH`\n"
+        "  Kept       Nothing was made or changed there\n"
+        "  Next       Choose a place outside every home: the setting `vault.path` or `SAFEKEPT_VAULT_PATH`\n"
     )
     assert not os.path.exists(inside)
 
@@ -144,8 +144,8 @@ def test_a_passphrase_command_that_fails_says_how(safekept, here, vault, command
     assert said(done, here) == (
         "error: passphrase-command-failed\n"
         f"  The passphrase command `{command}` gave no passphrase: {reason}\n\n"
-        "  kept  Nothing was written to the vault\n"
-        "  next  Run that command by itself, and correct the setting `vault.passphrase_command`\n"
+        "  Kept       Nothing was written to the vault\n"
+        "  Next       Run that command by itself, and correct the setting `vault.passphrase_command`\n"
     )
 
 
@@ -156,8 +156,8 @@ def test_a_passphrase_command_that_prints_two_lines_is_refused(safekept, here, v
     assert said(done, here) == (
         "error: bad-vault-key\n"
         "  What the command printed has more than one line; a key or passphrase is one line\n\n"
-        "  kept  Nothing was written to the vault\n"
-        "  next  Give one line of text, and nothing else\n"
+        "  Kept       Nothing was written to the vault\n"
+        "  Next       Give one line of text, and nothing else\n"
     )
 
 
@@ -167,8 +167,8 @@ def test_no_passphrase_off_a_terminal_names_the_ways(safekept, here, vault):
     assert said(done, here) == (
         "error: no-passphrase\n"
         "  no passphrase was given, and there is no terminal to ask at\n\n"
-        "  kept  Nothing was written to the vault\n"
-        "  next  Run it at a terminal, or give the passphrase with `--passphrase-file PATH`, "
+        "  Kept       Nothing was written to the vault\n"
+        "  Next       Run it at a terminal, or give the passphrase with `--passphrase-file PATH`, "
         "`--passphrase-fd N` or `--passphrase-command COMMAND`\n"
     )
 
@@ -179,8 +179,8 @@ def test_a_short_passphrase_is_refused(safekept, here, vault):
     assert said(done, here) == (
         "error: passphrase-too-short\n"
         "  a passphrase of 6 characters is too short: at least 8\n\n"
-        "  kept  Nothing was written to the vault\n"
-        "  next  Choose a longer one; four or five words are good\n"
+        "  Kept       Nothing was written to the vault\n"
+        "  Next       Choose a longer one; four or five words are good\n"
     )
     assert len(json.loads(safekept("vault", "key", "list", "--json").stdout)["keys"]) == 1
 
@@ -192,16 +192,16 @@ def test_removing_a_key_needs_its_id_another_key_and_consent(safekept, here, vau
         1,
         "error: no-such-vault-key\n"
         "  No keys of this vault start with `ffff`\n\n"
-        "  kept  No key was removed\n"
-        "  next  See the keys: `safekept vault key list`\n",
+        "  Kept       No key was removed\n"
+        "  Next       See the keys: `safekept vault key list`\n",
     )
     done = safekept("vault", "key", "remove", current[:8], "--yes")
     assert (done.returncode, said(done, here)) == (
         1,
         "error: vault-key-in-use\n"
         f"  The key {current[:8]} is the one that this vault was opened with\n\n"
-        "  kept  No key was removed\n"
-        "  next  Open the vault with another key, then remove this one\n",
+        "  Kept       No key was removed\n"
+        "  Next       Open the vault with another key, then remove this one\n",
     )
     added = json.loads(
         safekept("vault", "key", "add", "--passphrase-command", "echo four words are enough", "--json").stdout
@@ -209,7 +209,7 @@ def test_removing_a_key_needs_its_id_another_key_and_consent(safekept, here, vau
     done = safekept("vault", "key", "remove", added[:8])
     assert done.returncode == 1
     assert "error: consent-needed\n" in done.stderr
-    assert f"next  Agree to it: `safekept vault key remove {added[:8]} --yes`" in done.stderr
+    assert f"Next       Agree to it: `safekept vault key remove {added[:8]} --yes`" in done.stderr
     assert safekept("vault", "key", "remove", added[:8], "--dry-run").returncode == 0
     assert safekept("vault", "key", "remove", added[:8], "--yes").returncode == 0
     assert len(json.loads(safekept("vault", "key", "list", "--json").stdout)["keys"]) == 1
@@ -229,8 +229,8 @@ def test_an_exported_key_is_private_and_replaces_nothing(safekept, here, vault, 
     assert done.stderr == (
         "error: key-file-exists\n"
         f"  `{target}` exists already\n\n"
-        "  kept  It was not touched\n"
-        "  next  Name another file: `safekept vault key export -o FILE`\n"
+        "  Kept       It was not touched\n"
+        "  Next       Name another file: `safekept vault key export -o FILE`\n"
     )
 
 
@@ -243,8 +243,8 @@ def test_a_vault_with_a_passphrase_has_no_key_to_show(safekept, here):
     assert said(done, here) == (
         "error: no-key-to-show\n"
         "  the vault at `VAULT` was opened with a passphrase; there is no key file `KEYFILE`\n\n"
-        "  kept  Nothing was written\n"
-        "  next  The passphrase opens it everywhere, with restic too\n"
+        "  Kept       Nothing was written\n"
+        "  Next       The passphrase opens it everywhere, with restic too\n"
     )
 
 
@@ -255,8 +255,8 @@ def test_a_kit_replaces_only_a_kit(safekept, here, vault, tmp_path):
     assert done.stderr == (
         "error: kit-place-taken\n"
         f"  `{tmp_path}/mine.txt` exists and is not a kit\n\n"
-        "  kept  It was not touched; nothing was written\n"
-        "  next  Name another place: `safekept vault kit -o PATH`\n"
+        "  Kept       It was not touched; nothing was written\n"
+        "  Next       Name another place: `safekept vault kit -o PATH`\n"
     )
     assert (tmp_path / "mine.txt").read_text() == "my own notes\n" and not (tmp_path / "mine.html").exists()
     for _ in range(2):
@@ -289,7 +289,10 @@ def test_damage_is_said_in_plain_words_with_what_to_do(safekept, here):
     assert "is damaged: " in done.stdout
     assert re.search(r"Pack [0-9a-f]{8} has \d+ bytes where \d+ are needed", done.stdout)
     assert re.search(r"    Snapshot [0-9a-f]{8}: \S+", done.stdout)
-    assert "next  If another copy of the vault exists, bring the damaged file back from there" in done.stdout
+    assert (
+        "Next       If another copy of the vault exists, bring the damaged file back from there"
+        in done.stdout
+    )
     assert (
         "Keep what is sound: `safekept vault repair`, then store the rest again: `safekept snapshot`"
         in done.stdout
@@ -333,7 +336,7 @@ def test_a_repair_and_a_new_snapshot_make_a_damaged_vault_whole_again(safekept, 
     flip_largest_pack(here)
     refused = safekept("vault", "repair")
     assert refused.returncode == 1
-    assert "  kept  Nothing was changed\n" in refused.stderr
+    assert "  Kept       Nothing was changed\n" in refused.stderr
     assert "Agree to it: `safekept vault repair --yes`" in refused.stderr
     plan = json.loads(safekept("vault", "repair", "--dry-run", "--json").stdout)
     assert len(plan["plan"]["packs_damaged"]) == 1

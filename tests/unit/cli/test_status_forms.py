@@ -11,7 +11,6 @@ import pytest
 from safekept.actions.status.destination_status import DestinationStatus
 from safekept.actions.status.home_status import HomeStatus
 from safekept.actions.status.status import Status, look
-from safekept.cli.screen import folded
 from safekept.cli.status.growth import growth_svg, plot, sparkline
 from safekept.cli.status.prometheus import exposition
 from support.users.contexts import throwaway
@@ -126,21 +125,3 @@ def test_a_plot_in_the_terminal_fits_and_never_falls(columns):
     ]
     assert heights == sorted(heights)
     assert plot([], NOW, columns) == []
-
-
-# ── lines ──────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_lines_break_at_words_and_never_inside_a_command_or_before_a_unit():
-    text = "one two three 12.5 KB four `safekept snapshot restore 12345678 state.db`, five"
-    for columns in range(20, 90):
-        lines = folded(text, 13, 13, columns)
-        assert " ".join(lines) == text
-        assert sum("`safekept snapshot restore 12345678 state.db`," in line for line in lines) == 1
-        assert not any(line.endswith("12.5") for line in lines)
-        wide = [line for line in lines if 13 + len(line) > columns]
-        assert all(line.startswith("`") for line in wide if " " in line)
-
-
-def test_nothing_is_one_empty_line():
-    assert folded("", 13, 13, 80) == [""]

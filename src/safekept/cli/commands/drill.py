@@ -124,8 +124,7 @@ def _show(console: Console, receipt: Receipt, path: str, steps: tuple[Step, ...]
     console.fact("Time", time_text(receipt.seconds))
     if path:
         console.fact("Receipt", path_text(path))
-    for number, step in enumerate(steps):
-        console.fact("Next" if number == 0 else "", step)
+    console.next(steps)
 
 
 def _verdict(receipt: Receipt) -> str:

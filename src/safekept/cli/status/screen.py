@@ -45,8 +45,7 @@ def show_verdict(screen: Screen, status: Status) -> None:
     """The answer and what to do; also all that `--check` says."""
     verdict = status.verdict
     screen.headline(verdict.text, fg="red" if verdict.alarm else _COLOURS[verdict.level])
-    for number, step in enumerate(verdict.next[:_STEPS]):
-        screen.fact("Next" if number == 0 else "", step)
+    screen.facts("Next", verdict.next[:_STEPS])
     # On the third rung the first reason is what is missing for the fourth, and is reported by its step.
     # Of a kit, no step says what is wrong with it.
     more = verdict.reasons[1:]
@@ -346,14 +345,14 @@ def _runs(schedule: ScheduleStatus, now: float) -> str:
     return f"{last}; next {clock_text(schedule.next, now)}" if schedule.next else last
 
 
-def clock_text(moment: float, now: float) -> str:
+def clock_text(when: float, now: float) -> str:
     """`tonight at 03:30`, `tomorrow at 12:00`, `in 3 d`. The host looks every hour for what is due."""
-    if moment <= now:
+    if when <= now:
         return "within the hour"
-    then, today = datetime.datetime.fromtimestamp(moment), datetime.datetime.fromtimestamp(now)
+    then, today = datetime.datetime.fromtimestamp(when), datetime.datetime.fromtimestamp(now)
     days = (then.date() - today.date()).days
     if days > 1:
-        return f"in {seconds_text(moment - now)}"
+        return f"in {seconds_text(when - now)}"
     # Before six in the morning is still the night before, to whoever reads this.
     night = then.hour < 6 and (days == 1 or today.hour < 6)
     return f"{'tonight' if night else 'tomorrow' if days else 'today'} at {then:%H:%M}"

@@ -31,7 +31,7 @@ def show_plan(console: Console, plan: Plan) -> None:
         console.line(text, fg=_COLOURS[mark[0]])
     for edit in plan.edits:
         for line in edit.diff().split("\n") if edit.changes and edit.in_full else ():
-            console.line(line, fg=_COLOURS.get(line[:1]))
+            console.verbatim(line, fg=_COLOURS.get(line[:1]))
     if plan.changes:
         console.line()
 
@@ -60,7 +60,7 @@ def lines_to_copy(console: Console, error: SettingsLeftAlone) -> None:
         console.line(f"To put into {path_text(str(error.facts.get('path')))}:")
         console.line()
         for line in lines.split("\n"):
-            console.line(line)
+            console.verbatim(line)
         console.line()
 
 
@@ -77,7 +77,7 @@ def show_hosts(console: Console, user_home: str, hosts: Sequence[HostStatus]) ->
         )
     for one in here:
         for number, text in enumerate(host_lines(console, one)):
-            console.line(f"  {'' if number else one.host:<12} {screen.text(path_text(text))}")
+            console.line(f"  {'' if number else one.host:<12} {screen.text(path_text(text))}", 15)
     elsewhere = [one.host for one in hosts if one not in here]
     if elsewhere:
         console.line(f"Not found here: {', '.join(elsewhere)}")

@@ -13,7 +13,7 @@ from safekept.core.events import Event
 from safekept.core.processes.foreground import Ended
 from safekept.home.health import HomeLoss
 
-from ..console import Console, at_words, count_text, path_text, screen_width, time_text
+from ..console import Console, count_text, path_text, time_text
 from ..report_file import write_report_file
 
 #: So many findings are shown; the rest is in the report and the journal.
@@ -119,9 +119,7 @@ class GuardWords:
         left = [one for one in guarded.findings if one not in guarded.restored]
         for one in guarded.findings[:_SHOWN]:
             back = one in guarded.restored
-            self._say(
-                at_words(f"  {'back' if back else 'lost'}    {path_text(one.text)}", 10, screen_width())
-            )
+            self._say(f"  {'back' if back else 'lost'}    {path_text(one.text)}", 10)
             if not back:
                 self._say(f"          `{self.command_for(guarded, [one])}`")
         if len(guarded.findings) > _SHOWN:
@@ -201,8 +199,8 @@ class GuardWords:
 
     # -- words -----------------------------------------------------------------------------
 
-    def _say(self, text: str) -> None:
-        self._console.say(text)
+    def _say(self, text: str, indent: int | None = None) -> None:
+        self._console.say(text, indent)
 
     def _command(self, *words: str) -> str:
         return self._console.command(*words)

@@ -11,7 +11,7 @@ import click
 from safekept.actions.drill.receipts import FAILED, Row
 from safekept.core.errors import ConsentNeeded
 
-from ..console import Console, at_words, count_text, path_text, screen_width, size_text
+from ..console import Console, count_text, path_text, size_text
 from .snapshots import age_text
 
 if TYPE_CHECKING:
@@ -171,4 +171,4 @@ def show_rows(console: Console, rows: Iterable[Row]) -> None:
         state = "FAILED" if row.state == FAILED else row.state
         start = f"  {row.check:<{_CHECK}} {state:<{_STATE}} {count:>{_COUNT}}  "
         style = {"fg": "yellow"} if row.state == FAILED else {}
-        console.line(at_words(start + row.text, len(start), screen_width()), **style)
+        console.line(start + row.text, len(start), **style)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
 SHOWN = 10
 _NARROWEST = 10  # of a column that is cut
+_ROOM, _BELOW = 20, 6  # what the last column of a table wants at least, and its margin where it gets less
 _UNITS = ((90, "s", 1), (90, "min", 60), (36, "h", 3600))
 
 
@@ -40,14 +40,11 @@ def changes_text(changes: Changes | None) -> str:
     return count_text(changes.files, "file") + lines + (" and more" if changes.more else "")
 
 
-def fitting(text: str, used: int) -> str:
+def fitting(console: Console, text: str, used: int) -> str:
     """The text, cut to what is left of a terminal's line; elsewhere as it is."""
-    if not sys.stdout.isatty():
-        return text
-    import shutil
-
-    room = max(_NARROWEST, shutil.get_terminal_size().columns - used)
-    return text if len(text) <= room else text[: room - 1] + "…"
+    columns = console.columns()
+    room = max(_NARROWEST, columns - used)
+    return text if not columns or len(text) <= room else text[: room - 1] + "…"
 
 
 def table(console: Console, given: Sequence[Sequence[str]], *, cut: bool = False) -> None:
@@ -55,19 +52,26 @@ def table(console: Console, given: Sequence[Sequence[str]], *, cut: bool = False
 
     The last one is as long as it is, or with `cut` as long as the terminal is wide.
     """
+    wide = console.columns()
     filled = [column for column in range(len(given[0])) if any(row[column] for row in given[1:])]
     rows = [[row[column] for column in filled] for row in given]
     numbers = all(not row[0].strip("0123456789,") for row in rows[1:])
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    last = 2 + sum(width + 2 for width in widths[:-1])
     for number, row in enumerate(rows):
         cells = [
             cell if column == len(row) - 1 else cell.ljust(widths[column]) for column, cell in enumerate(row)
         ]
-        if cut:
-            cells[-1] = fitting(cells[-1], 2 + sum(width + 2 for width in widths[:-1]))
+        below = ""  # where the last column has no room, it has a line of its own
+        if number and wide and cells[-1] and wide - last < min(len(cells[-1]), _ROOM):
+            below = fitting(console, cells.pop(), _BELOW) if cut else cells.pop()
+        elif cut:
+            cells[-1] = fitting(console, cells[-1], last)
         if numbers:  # they stand under each other by their last digit
             cells[0] = row[0].rjust(widths[0])
-        console.line("  " + "  ".join(cells).rstrip(), **({"dim": True} if number == 0 else {}))
+        console.line("  " + "  ".join(cells).rstrip(), last, **({"dim": True} if number == 0 else {}))
+        if below:
+            console.line(" " * _BELOW + below, _BELOW)
 
 
 def styled(line: str) -> dict[str, object]:
@@ -82,8 +86,7 @@ def styled(line: str) -> dict[str, object]:
 def listing(console: Console, label: str, lines: Iterable[str]) -> None:
     """A label and the first few of many lines."""
     found = list(lines)
-    for number, line in enumerate(found[:SHOWN]):
-        console.fact(label if number == 0 else "", path_text(line))
+    console.facts(label, [path_text(line) for line in found[:SHOWN]])
     if len(found) > SHOWN:
         console.fact("", f"… and {len(found) - SHOWN:,} more")
 

@@ -17,6 +17,7 @@ _ROWS = 20
 _SHOWN_PATHS = 3
 _KINDS = {"after": "mark", "undo": "undo point"}
 _HEAD = ("#", "ID", "WHEN", "THEN CHANGED", "SESSION", "REASON")
+_COUNTED = "Then changed: files, and lines added (+) and removed (-), up to the next one"
 #: Letters of a reason; what a home point is about stands in it, too.
 _LONGEST = {"home": 76}
 
@@ -38,6 +39,8 @@ def show_timeline(console: Console, found: Timeline, where: list[str], every: bo
         table(console, [_HEAD, *(_cells(row, found.home is not None) for row in shown)], cut=True)
         if len(shown) < len(rows):
             console.line(f"  … and {len(rows) - len(shown):,} older ones: --all")
+        if any(row.changes and (row.changes.added or row.changes.removed) for row in shown):
+            console.line(_COUNTED)
         _show_ways_back(console, found, where)
     if any(row.damaged for row in found.rows):
         console.line(f"Part of it is missing from the store: `{console.command('checkpoint', 'status')}`")
@@ -110,7 +113,7 @@ def show_difference(console: Console, found: PointDifference) -> int:
         console.line(f"Nothing changed since {found.point.title}")
         return 0
     for line in found.lines:
-        console.line(line, **styled(line))
+        console.verbatim(line, **styled(line))
     console.line(f"{count_text(len(found.files), 'file')} changed since {found.point.title}")
     return 0
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from safekept.core.ages import seconds_text
-from safekept.core.next_step import NextStep
+from safekept.core.next_step import NextStep, Step
 
 from ..console import Console, count_text, path_argument, path_text, size_text, time_text
 from .landing_plan import SHOWN, show_paths, show_rows, show_wrappers
@@ -130,14 +130,10 @@ def show_rebuilt(console: Console, prepared: PreparedRebuild, rebuilt: Rebuilt, 
     if ground.aside:
         console.fact("Put aside", path_text(ground.aside))
         console.fact("Back again", f"`{ground.bring_back}`")
-    for hint in rebuilt.hints:
-        console.fact("Next", hint)
-    if start_it:
-        console.fact("Next", f"Start it: `{start_it}`")
     _show_newer(console, prepared)
     console.fact("Not in it", "projects and their checkpoints: a second copy holds the homes of agents only")
-    if last:
-        console.fact("Next", NextStep("setup", before="Protect this machine:"))
+    steps: list[Step] = [*rebuilt.hints, *([f"Start it: `{start_it}`"] if start_it else ())]
+    console.next([*steps, *([NextStep("setup", before="Protect this machine:")] if last else ())])
 
 
 def _show_newer(console: Console, prepared: PreparedRebuild) -> None:

@@ -16,9 +16,7 @@ _DETAILS = frozenset({"settings_sections"})
 
 def show_census(console: Console, census: object) -> None:
     """What a copy holds, a line for each profile."""
-    lines = census_lines(census) if isinstance(census, Mapping) else []
-    for number, line in enumerate(lines):
-        console.fact("" if number else "Holds", line)
+    console.facts("Holds", census_lines(census) if isinstance(census, Mapping) else ())
 
 
 def census_lines(census: Mapping[str, object]) -> list[str]:
@@ -54,7 +52,6 @@ _TITLES = {
     Outcome.CHANGED: "Kept changing while read",
     Outcome.DAMAGED: "Stored as it is, and damaged",
     Outcome.OUTSIDE: "Behind a link, not taken",
-    Outcome.NOTED: "Noted",
     Outcome.EXCLUDED: "Left out",
     Outcome.PASSED_OVER: "Passed over",
     Outcome.GONE: "Vanished meanwhile",
@@ -76,6 +73,12 @@ def show_remarks(console: Console, remarks: list[Remark], report: str = "") -> N
         if len(group) > _LISTED:
             cut = True
             console.line(f"    … and {len(group) - _LISTED:,} more")
+    notes = [remark for remark in remarks if remark.outcome is Outcome.NOTED]
+    for remark in notes[:_LISTED]:
+        console.line(f"Note: {f'{path_text(remark.path)}: ' if remark.path else ''}{remark.reason}")
+    if len(notes) > _LISTED:
+        cut = True
+        console.line(f"Note: … and {len(notes) - _LISTED:,} more")
     if cut and report:
         console.line(f"The full list is in {report}")
 

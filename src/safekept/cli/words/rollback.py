@@ -39,7 +39,7 @@ def show_rollback(console: Console, outcome: PointRollback) -> int:
     console.heading(f"{verb} {what} of {path_text(point.place)}", planned or outcome.complete)
     why = about(point) if isinstance(point, HomePoint) else path_text(point.reason)
     reason = f", {why}" if why and not outcome.undoes else ""
-    console.fact("Taken", fitting(ago(point.time_ns) + reason, 13))
+    console.fact("Taken", fitting(console, ago(point.time_ns) + reason, 13))
     listing(console, "Restores" if planned else "Restored", _paths(outcome, _RESTORES))
     listing(console, "Removes" if planned else "Removed", _paths(outcome, _REMOVES))
     if isinstance(outcome, RollbackOutcome):
@@ -57,7 +57,7 @@ def show_rollback(console: Console, outcome: PointRollback) -> int:
         console.line("Nothing was changed")
         return 0
     acted = outcome.changed if in_project else bool(outcome.operation)
-    if in_project or acted:
+    if acted:
         console.fact("Time", time_text(outcome.seconds))
     if acted:
         if not in_project:

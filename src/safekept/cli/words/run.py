@@ -262,7 +262,7 @@ class Offer:
         finally:
             self._console.finish()
         for line in found.lines:
-            self._console.line(line, **styled(line))
+            self._console.verbatim(line, **styled(line))
         self._console.line(f"{count_text(len(found.files), 'file')} changed since the run began")
 
     def _points(self) -> Points:

@@ -14,7 +14,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 
 from ..console import Console, path_text
-from ..screen import Screen, folded
+from ..screen import Screen
 from ..status.screen import show_verdict
 
 if TYPE_CHECKING:
@@ -58,8 +58,7 @@ def show_found(
         count = len(one.profiles)
         many = f", the default profile and {count} more: {', '.join(one.profiles)}" if count else ""
         text = f"{one.place.layout.title} in {screen.path(one.place.home)}{path_text(many)}"
-        for number, line in enumerate(folded(text, 2, 4, screen.columns)):
-            console.line(f"{'    ' if number else '  '}{line}")
+        console.line(f"  {text}")
     for label, text in _there(screen, found, at):
         screen.fact(label, text)
     if before is not None and before.made:

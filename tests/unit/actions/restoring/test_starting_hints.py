@@ -16,7 +16,7 @@ def test_the_agent_is_installed_before_its_own_command_can_bring_its_code(tmp_pa
     programs.mkdir()
     here = throwaway(tmp_path, environment={"PATH": str(programs)})
     place = HomeRef(str(home), here.layout("hermes"))
-    first = "The agent's own code is not part of a backup; "
-    assert starting_hints(place, here)[0] == f"{first}install {place.layout.title} on this machine"
+    first = "The program Hermes Agent itself is in no backup. "
+    assert starting_hints(place, here)[0] == f"{first}Install it on this machine"
     os.chmod(put(str(programs / "hermes"), "#!/bin/sh\n"), 0o755)
-    assert starting_hints(place, here)[0] == f"{first}bring it with `hermes update`"
+    assert starting_hints(place, here)[0] == f"{first}Bring it back: `hermes update`"

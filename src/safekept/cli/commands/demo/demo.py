@@ -22,12 +22,16 @@ import click
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 
-from ...console import Console, at_words, count_text, screen_width
+from ...console import Console, count_text, screen_width
 from .home import count_messages, make_demo_home
 
 
 class DemoFailed(SafekeptError):
     code = "demo-failed"
+
+
+#: Of the home; everything else in it is compared byte for byte.
+_DATABASES = ("state.db", "profiles/ledger/state.db")
 
 
 @click.command("demo")
@@ -76,7 +80,7 @@ class Demo:
 
     def _say(self, text: str = "") -> None:
         """What happens, in sentences that end at words."""
-        self.console.line("\n".join(at_words(one, 0, screen_width()) for one in text.split("\n")))
+        self.console.line(text, 0)
 
     def _home_comes_back(self) -> dict[str, int]:
         say = self._say
@@ -98,10 +102,13 @@ class Demo:
         say()
         self._safekept("snapshot", "restore", "latest", "--yes")
         facts = self._prove(before, committed)
+        files, databases = facts["files"], len(_DATABASES)
+        gap = " " if screen_width() else "\n"
         say(
-            f"\nEverything came back: {count_text(facts['files'], 'file')} byte for byte, with modes and "
-            f"times, and {count_text(facts['messages'], 'message')},{' ' if screen_width() else chr(10)}"
-            f"the {committed:,} from before the snapshot all among them, and both databases are sound"
+            f"\nEverything came back, {files + databases} files: {files} byte for byte, with modes and "
+            f"times, and the {databases} databases,{gap}which are sound and hold "
+            f"{count_text(facts['messages'], 'message')}: the {committed:,} from before the snapshot "
+            "are all among them"
         )
         return facts
 
@@ -140,7 +147,7 @@ class Demo:
             agent.communicate()
 
     def _safekept(self, *arguments: str) -> None:
-        self.console.line(f"$ {self.console.program} {shlex.join(arguments)}")
+        self.console.verbatim(f"$ {self.console.program} {shlex.join(arguments)}")
         sys.stdout.flush()
         kept = subprocess.PIPE if self.console.as_json else None
         with subprocess.Popen(
@@ -187,7 +194,7 @@ class Demo:
 
         after = tree_facts(self.home)
         self._compare(before, after)
-        for database in ("state.db", "profiles/ledger/state.db"):
+        for database in _DATABASES:
             connection = sqlite3.connect(os.path.join(self.home, database))
             verdict = connection.execute("PRAGMA integrity_check").fetchone()[0]
             rows = connection.execute("SELECT count(*), max(id), min(id) FROM messages").fetchone()

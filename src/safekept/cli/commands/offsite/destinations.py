@@ -20,6 +20,7 @@ from safekept.core.next_step import NextStep
 from ...console import Console, count_text, path_text, size_text
 from ...groups import LazyGroup
 from ...options import context_from, place_argument, start
+from ...words.grace import date_text
 from ...words.kit import kit_document, show_kit
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def show_command(place: str, as_json: bool) -> int:
     console.document(found.as_dict())
     console.heading(path_text(found.place))
     for vault in found.vaults:
-        when = f", the last one arrived {_when(vault.newest)}" if vault.newest else ""
+        when = f", the last one arrived {date_text(vault.newest)}" if vault.newest else ""
         whole = "" if vault.whole else "; not whole yet, its `config` is missing"
         console.fact("Vault", f"{vault.directory}: {count_text(vault.snapshots, 'snapshot')}{when}{whole}")
     for archive in found.archives:
@@ -83,10 +84,6 @@ def show_command(place: str, as_json: bool) -> int:
     if not found.vaults and not found.archives:
         console.line("Nothing of safekept's is there")
     return 0
-
-
-def _when(moment: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
 
 
 @click.command("test")
@@ -120,8 +117,7 @@ def _show(console: Console, found: Examined) -> None:
         console.heading(f"{name}: {'not there now' if found.state == 'absent' else 'cannot be used'}", False)
         console.fact("Place", path_text(found.place))
         console.fact("Why", found.reason)
-        for step in found.error.next_steps if found.error else ():
-            console.fact("Next", step)
+        console.next(found.error.next_steps if found.error else ())
         return
     can = found.abilities
     assert can is not None

@@ -215,11 +215,9 @@ def _show(console: Console, result: PushResult) -> None:
         console.heading(f"Everything is in {name} already" if nothing else f"Pushed to {name}")
     console.fact("Place", path_text(result.place))
     if mirrored is not None:
-        sent = f"{count_text(mirrored.files, 'file')}, {size_text(mirrored.bytes)}"
-        console.fact(
-            "Vault",
-            f"{count_text(mirrored.snapshots, 'new snapshot')}; {sent} sent, {mirrored.present:,} were there",
-        )
+        sent = f"{count_text(mirrored.files, 'file')}, {size_text(mirrored.bytes)} sent"
+        there = f", {mirrored.present:,} already there" if mirrored.present else ""
+        console.fact("Vault", f"{count_text(mirrored.snapshots, 'new snapshot')}; {sent}{there}")
         _show_mirrored(console, result)
     for path in archives.sent:
         console.fact("Archive", path_text(os.path.basename(path)))

@@ -235,11 +235,10 @@ def _show_result(console: Console, prepared: PreparedImport, imported: LandingRe
     for remark in landed.remarks[:SHOWN]:
         console.fact("Note", f"{path_text(remark.path)}: {remark.reason}")
     show_wrappers(console, imported.wrappers)
-    for hint in imported.notes:
-        console.fact("Next", hint)
+    if landed.replaced or landed.removed:
+        console.fact("Kept", kept_text(prepared.request.keep_days))
+    console.next(imported.notes)
     if landed.replaced or landed.removed or landed.created:
-        if landed.replaced or landed.removed:
-            console.fact("Kept", kept_text(prepared.request.keep_days))
         console.line(f"Take it back with: `{undo}`")
     return 0 if whole else 3
 

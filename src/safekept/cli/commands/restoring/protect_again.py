@@ -121,7 +121,7 @@ def protect_again(
         console.finish()
         failed = SetupStep("vault", FAILED, error.what, time.monotonic() - began, error)
         console.error_beside(error)
-        console.fact("Next", begun.again)
+        console.next([begun.again])
         return Ended({"steps": [failed.as_dict()], "verdict": None}, 3)
     console.finish()
     brought = SetupStep("vault", DONE, f"{place}, with its history{aside}", time.monotonic() - began)

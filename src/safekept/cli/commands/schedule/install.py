@@ -191,11 +191,11 @@ def _show(console: Console, plan: Installation) -> None:
     for path, text in plan.files.items():
         console.fact("File", path_text(path))
         for line in text.splitlines():
-            console.line(f"      {line}")
+            console.verbatim(f"      {line}")
     if plan.table:
         console.fact("Lines", "in your crontab, at its end")
         for line in plan.table.splitlines():
-            console.line(f"      {line}")
+            console.verbatim(f"      {line}")
     for words in plan.start:
         console.fact("Command", path_text(" ".join(words)))
     for note in plan.notes:

@@ -9,8 +9,10 @@ import click
 
 from safekept.core.events import Event
 
-from ...console import Console, path_text, time_text
+from ...console import Console, count_text, path_text, time_text
 from ...options import common_options
+from ...words.grace import date_text
+from ...words.lists import table
 from .options import begin, machine_of, run_request, user_options
 
 if TYPE_CHECKING:
@@ -84,15 +86,15 @@ def run_command(
 
 def _show_plan(console: Console, due: list[tuple[Task, float]], now: float, everything: bool) -> int:
     rows = [
-        {"task": task.name, "due": everything or moment <= now, "at": None if moment <= now else moment}
-        for task, moment in due
+        {"task": task.name, "due": everything or due_at <= now, "at": None if due_at <= now else due_at}
+        for task, due_at in due
     ]
     console.document({"dry_run": True, "tasks": rows})
-    ready = [task for task, moment in due if everything or moment <= now]
+    ready = [task for task, due_at in due if everything or due_at <= now]
     console.heading(f"Would do {len(ready)} of {len(due)} things now")
-    for task, moment in due:
-        when = "now" if everything or moment <= now else moment_text(moment)
-        console.item(f"{when:<18} {path_text(task.name)}")
+    for task, due_at in due:
+        when = "now" if everything or due_at <= now else date_text(due_at)
+        console.item(f"{when:<18} {_task(task.name)}")
     console.line("Nothing was done")
     return 0
 
@@ -105,12 +107,8 @@ def _show(console: Console, run: Run) -> None:
         words = {"idle": "Nothing could be done now", "done": "All done", "incomplete": "Done in part"}
         console.heading(f"{words.get(run.state, 'Failed')}, {time_text(run.seconds)}", good)
     for step in run.steps:
-        console.item(f"{path_text(step.task)}: {step.state}" + (f": {step.text}" if step.text else ""))
-    console.fact("Next", moment_text(run.next))
-
-
-def moment_text(moment: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
+        console.item(f"{_task(step.task)}: {step.state}" + (f": {step.text}" if step.text else ""))
+    console.fact("Next run", date_text(run.next))
 
 
 @click.command("show")
@@ -135,20 +133,30 @@ def show_command(system: bool, user_name: str, home: str, layout: str, as_json: 
             "installed": _installed(found),
             "trouble": trouble or None,
             "last": last.as_dict() if last else None,
-            "next": min(moment for _, moment in due),
-            "tasks": [_row(task, moment, known.get(task.name)) for task, moment in due],
+            "next": min(due_at for _, due_at in due),
+            "tasks": [_row(task, due_at, known.get(task.name)) for task, due_at in due],
         }
     )
     _show_installed(console, found, trouble)
     _show_last(console, last)
     console.heading("Regular work")
-    for task, moment in due:
+    rows = [("LAST DONE", "NEXT", "WHAT")]
+    for task, due_at in due:
         past = known.get(task.name)
-        when = clock_text(moment, now)
-        done = f"last done {moment_text(past.succeeded)}" if past and past.succeeded else "never done"
-        trouble = f"; failed {past.failures} times: {past.text}" if past and past.failures else ""
-        console.item(f"{path_text(task.name)}: {done}, next {when}{trouble}")
+        done = date_text(past.succeeded) if past and past.succeeded else "never"
+        what = _task(task.name)
+        if past and past.failures:
+            what += f"; failed {count_text(past.failures, 'time')}: {past.text}"
+        rows.append((done, clock_text(due_at, now), what))
+    table(console, rows)
     return 0
+
+
+def _task(name: str) -> str:
+    """`snapshot:/home/ada/.hermes` as a person says it: `snapshot of /home/ada/.hermes`."""
+    kind, _, subject = name.partition(":")
+    words = kind.replace("-", " ")
+    return path_text(f"{words} {'to' if kind == 'push' else 'of'} {subject}" if subject else words)
 
 
 def _installed(found: Installed | None) -> dict[str, object] | None:
@@ -157,10 +165,10 @@ def _installed(found: Installed | None) -> dict[str, object] | None:
     return {"host": found.host, "user": found.user or None, "time": found.time, "files": found.states()}
 
 
-def _row(task: Task, moment: float, past: TaskHistory | None) -> dict[str, object]:
+def _row(task: Task, due_at: float, past: TaskHistory | None) -> dict[str, object]:
     return {
         "task": task.name,
-        "next": moment,
+        "next": due_at,
         "succeeded": past.succeeded if past else 0.0,
         "tried": past.tried if past else 0.0,
         "failures": past.failures if past else 0,
@@ -179,7 +187,7 @@ def _show_installed(console: Console, found: Installed | None, trouble: str) -> 
     console.heading(f"Installed with {found.host}", good)
     if trouble:
         console.fact("Trouble", trouble)
-    console.fact("Since", moment_text(found.time))
+    console.fact("Since", date_text(found.time))
     for path, state in states.items():
         console.fact("File", f"{path_text(path)} ({state})")
     if found.table:
@@ -192,7 +200,7 @@ def _show_last(console: Console, last: RunNote | None) -> None:
         return
     words = {"done": "all done", "incomplete": "done in part", "begun": "at work now"}
     good = f"{words.get(last.state, last.state)} in {time_text(last.seconds)}"
-    console.fact("Last run", f"{moment_text(last.started)}, {good if last.seconds else last.state}")
+    console.fact("Last run", f"{date_text(last.started)}, {good if last.seconds else last.state}")
     for step in last.steps:
         if step.state != "done":
             console.item(f"{path_text(step.task)}: {step.state}: {step.text}")

@@ -17,7 +17,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.next_step import Step
 from safekept.vault.repo import Secret
 
-from ...console import Console, at_words, path_text, screen_width, size_text
+from ...console import Console, path_text, size_text
 from ...options import place_argument
 from ...questions import confirm, prompt
 from ..offsite.destinations import name_for
@@ -152,7 +152,7 @@ class Questions:
         self.console.line()
         self.console.line(f"{self.answers.asked} of {self.needs.count}  {text}", bold=True)
         for line in lines:
-            self.console.line(at_words(" " * _INDENT + line, _INDENT, screen_width()))
+            self.console.line(" " * _INDENT + line, _INDENT)
 
     def _prompt(self, text: str, default: str = "", *, hidden: bool = False) -> str:
         shown = f" [{default}]" if default and not hidden else ""
@@ -266,7 +266,7 @@ class Questions:
 
 
 def _indented(console: Console, text: Step) -> None:
-    console.line(at_words(" " * _INDENT + console.step(text), _INDENT, screen_width()))
+    console.line(" " * _INDENT + console.step(text), _INDENT)
 
 
 def _say_unusable(console: Console, error: SafekeptError, place: str) -> None:

@@ -9,6 +9,7 @@ from safekept.settings import SECRET, SETTINGS, BadSetting, Setting, Settings
 
 from ...console import Console, path_text
 from ...options import start
+from ...words.lists import table
 
 
 @click.command("settings")
@@ -83,12 +84,16 @@ def _list(console: Console, settings: Settings, path: str, every: bool) -> int:
         }
     )
     console.heading(f"Settings in {path_text(path)}")
-    for one in chosen:
-        console.fact(one.name, f"{_text(_shown(one, settings.values[one.name]))}{_where(settings, one)}")
-    if not chosen:
+    rows = [("SETTING", "VALUE", "FROM")]
+    rows += [
+        (one.name, _text(_shown(one, settings.values[one.name])), _where(settings, one)) for one in chosen
+    ]
+    if chosen:
+        table(console, rows)
+    else:
         console.line("Nothing is set; every setting is at its default (--all shows them)")
-    for place in settings.destinations:
-        console.fact("destination", f"{path_text(place.name)}: {path_text(place.url)}")
+    copies = [f"{path_text(place.name)}, {path_text(place.url)}" for place in settings.destinations]
+    console.facts("Copies to", copies)
     return 0
 
 
@@ -122,8 +127,8 @@ def _source(settings: Settings, setting: Setting, path: str) -> str:
 
 def _where(settings: Settings, setting: Setting) -> str:
     if setting.variable in settings.environment:
-        return f"  (from {setting.variable})"
-    return "" if setting.name in settings.given else "  (default)"
+        return setting.variable
+    return "" if setting.name in settings.given else "default"
 
 
 def _shown(setting: Setting, value: object) -> object:

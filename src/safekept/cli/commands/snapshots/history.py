@@ -89,7 +89,7 @@ def _show(console: Console, found: History, named: list[str], diff: bool) -> Non
         )
         if diff:
             for line in found.patches[number]:
-                console.line(f"      {line}")
+                console.verbatim(f"      {line}")
     for remark in found.remarks:
         console.fact("Not seen", f"{remark.reason}")
     if _LIVE[found.live]:

@@ -42,17 +42,20 @@ def list_command(word: str, profile: str, home: str, layout: str, as_json: bool)
                 "sessions": [one.as_dict() for one in found],
             }
         )
-        console.heading(f"{len(found):,} sessions in {path_text(stored.database)} of snapshot {chosen.short}")
+        console.heading(
+            f"{count_text(len(found), 'session')} in {path_text(stored.database)} of snapshot {chosen.short}"
+        )
         width = max((len(one.stored.id) for one in found), default=2)
         if found:
             console.line(f"  {'ID':<{width}}  {'STARTED':<16}  {'THERE':>6}  {'HERE':>6}  TITLE")
         for one in found:
             console.line(_line(one, width))
         gone = next((one for one in found if one.live_messages is None), None)
-        if gone is not None:
-            words = ("sessions", "restore", gone.stored.id, "--from", chosen.short)
+        if found:
+            what, verb = ("Bring one back", "restore") if gone else ("Read one", "show")
+            words = ("sessions", verb, (gone or found[0]).stored.id, "--from", chosen.short)
             options = (*(("--profile", profile) if profile else ()), *named_home(home, layout))
-            console.line(f"Bring one back: `{console.command(*words, *options)}`")
+            console.line(f"{what}: `{console.command(*words, *options)}`")
     return 0
 
 
@@ -90,7 +93,7 @@ def show_command(session: str, word: str, profile: str, home: str, layout: str, 
             when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(message.time)) if message.time else ""
             tool = f" {path_text(message.tool)}" if message.tool else ""
             console.line(f"{path_text(message.role)}{tool}  {when}", bold=True)
-            console.line("  " + message.text.replace("\n", "\n  "))
+            console.line("  " + message.text.replace("\n", "\n  "), 2)
     return 0
 
 

@@ -12,7 +12,7 @@ from safekept.core.next_step import NextStep
 
 from ...console import Console, count_text, path_text
 from ...options import common_options, start
-from ...screen import Screen, folded
+from ...screen import Screen
 
 if TYPE_CHECKING:
     from safekept.actions.doctor.diagnosis import Diagnosis
@@ -94,14 +94,11 @@ def _show_finding(screen: Screen, one: Finding) -> None:
     screen.console.line()
     style = {"fg": "red"} if one.alarm else {}
     mark = "!" if one.alarm else "*" if one.counts else "-"
-    text = screen.text(path_text(one.text))
-    for number, line in enumerate(folded(text, 2, 2, screen.columns)):
-        screen.console.line(f"{' ' if number else mark} {line}", bold=True, **style)
-    for number, line in enumerate(one.evidence):
-        screen.fact("Seen" if number == 0 else "", path_text(line))
+    text = path_text(one.text)
+    screen.headline(f"{mark} {text}", 2, **style)
+    screen.facts("Seen", map(path_text, one.evidence))
     plain = Screen(screen.console)  # what is pasted into a shell keeps its whole paths
-    for number, step in enumerate(one.fix):
-        plain.fact("Fix" if number == 0 else "", path_text(step) if isinstance(step, str) else step)
+    plain.facts("Fix", [path_text(step) if isinstance(step, str) else step for step in one.fix])
     if one.declinable and one.counts:
         declined = ("--acknowledge", one.declinable)
         command = NextStep("status", declined, before=MEANT)
@@ -123,7 +120,7 @@ def _show_mended(console: Console, mended: Repairs) -> None:
 def _show_plan(console: Console, found: Diagnosis) -> None:
     console.line()
     if not found.repairs:
-        console.line("Nothing of this can be mended unasked")
+        console.line("None of this can be mended by `--fix`: use the commands above")
         return
     console.heading("Would mend")
     for one in found.repairs:

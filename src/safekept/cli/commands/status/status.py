@@ -176,7 +176,7 @@ def _plot(console: Console, status: Status, file: str) -> None:
         from ...screen import width
 
         for line in plot(growth.points, status.time, width()) or ["No snapshots yet"]:
-            console.line(line)
+            console.verbatim(line)
         return
     path = os.path.abspath(os.path.expanduser(file))
     if not path.endswith(".svg"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import time
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
 
 _MOST = 20
 _GOOD = frozenset({"done", "running"})
-#: Widths of the columns before the last one, which has what is left of the line.
+#: The most that each column before the last one takes; that one has what is left of the line.
 _COLUMNS = (("ID", 6), ("WHEN", 12), ("WHO", 8), ("WHAT", 15), ("OUTCOME", 11), ("SIZE", 7), ("TOOK", 6))
 _RIGHT = frozenset({"SIZE", "TOOK"})
 _SHOWN = 10  # of a long list
+_MEASURED = 200  # operations that say how wide a column is: a journal may be longer than memory
 
 
 @click.command("log")
@@ -86,14 +88,15 @@ def _show_all(console: Console, log: Log, asked: list[str]) -> None:
     if console.as_json:
         _write_document(log)
         return
-    columns, shown = width(), 0
-    for one in log.operations:
-        if not shown:
-            console.line(_line([name for name, _ in _COLUMNS], "ABOUT", columns), dim=True)
-        shown += 1
+    operations = iter(log.operations)
+    first = list(itertools.islice(operations, _MEASURED))
+    rooms = _rooms([_cells(one) for one in first])
+    if first:
+        console.line(_line([name for name, _ in _COLUMNS], "ABOUT", rooms), dim=True)
+    for one in itertools.chain(first, operations):
         style = {} if one.outcome in _GOOD else {"fg": "yellow"}
-        console.line(_line(_cells(one), _about(one), columns), **style)
-    if not shown:
+        console.line(_line(_cells(one), _about(one), rooms), **style)
+    if not first:
         console.line("Nothing was done yet that fits" if asked else "Nothing was done yet")
     elif log.reading.more:
         console.line(f"There is more: `{console.command('log', '--all', *asked)}`")
@@ -115,13 +118,19 @@ def _write_document(log: Log) -> None:
     click.echo(("" if start == "," else start) + "], " + json.dumps(ending)[1:])
 
 
-def _line(cells: list[str], about: str, columns: int) -> str:
+def _rooms(rows: list[list[str]]) -> list[int]:
+    """The width of each column but the last: no more than it needs."""
+    needed = [max(map(len, column)) for column in zip([name for name, _ in _COLUMNS], *rows, strict=True)]
+    return [min(most, need) for (_, most), need in zip(_COLUMNS, needed, strict=True)]
+
+
+def _line(cells: list[str], about: str, rooms: list[int]) -> str:
     parts = []
-    for (name, room), cell in zip(_COLUMNS, cells, strict=True):
+    for (name, _), room, cell in zip(_COLUMNS, rooms, cells, strict=True):
         cell = cell if len(cell) <= room else cell[: room - 1] + "…"
         parts.append(cell.rjust(room) if name in _RIGHT else cell.ljust(room))
     start = " ".join(parts)
-    left = columns - len(start) - 1
+    left = width() - len(start) - 1
     about = about if len(about) <= left else about[: max(0, left - 1)] + "…"
     return f"{start} {about}".rstrip()
 
@@ -161,10 +170,10 @@ def _named(value: str) -> str:
     return os.path.basename(value) if value.startswith("/") else value
 
 
-def _when(moment: float) -> str:
+def _when(seconds: float) -> str:
     """`Nov 15 12:31`, and the year where it is another one."""
-    then = time.localtime(moment)
-    if abs(time.time() - moment) < 300 * 86_400:
+    then = time.localtime(seconds)
+    if abs(time.time() - seconds) < 300 * 86_400:
         return time.strftime("%b %d %H:%M", then)
     return time.strftime("%Y-%m-%d", then)
 

@@ -98,8 +98,7 @@ def _show(console: Console, checked: Checked) -> None:
         console.line(f"Note: {note.what}")
     if len(notes) > _LISTED:
         console.line(f"Note: … and {len(notes) - _LISTED:,} more of these")
-    for number, step in enumerate(checked.next_steps):
-        console.line(f"  {'next' if number == 0 else '':<4}  {step}")
+    console.next(checked.next_steps)
 
 
 # `safekept vault repair`: keep every sound piece of a damaged vault; the rest may come back.

@@ -122,6 +122,6 @@ def _join(
     console.fact("Opens with", path_text(joined.key_file))
     if context.places.vault != joined.place:
         console.line("Make it the vault of this host: in `config.toml`, below `[vault]`:")
-        console.line(f"    path = {json.dumps(joined.place)}")
+        console.verbatim(f"    path = {json.dumps(joined.place)}")
     console.line("Every host that has a key to it can read everything in it")
     return 0

@@ -160,7 +160,7 @@ def export_command(output: str, as_json: bool) -> int:
     console.document({"vault": context.places.vault, "key": secret.text})
     if not as_json:
         console.say("Whoever has this key can read everything in the vault; it is also your restic password")
-    console.line(secret.text)
+    console.verbatim(secret.text)
     return 0
 
 

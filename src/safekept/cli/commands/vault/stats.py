@@ -38,7 +38,7 @@ def stats_command(as_json: bool) -> int:
     )
     console.fact("Besides", f"{size_text(stats.other_bytes)} of snapshots, indexes and keys")
     if stats.ratio:
-        console.fact("Saved", f"one byte in the vault stands for {stats.ratio:.1f} bytes of copies")
+        console.fact("Saved", f"{stats.ratio:.1f} times smaller than plain copies")
     if stats.unused_bytes is None:
         console.fact("Unused", NextStep("vault check", before="unknown: the vault is damaged; see"))
     else:

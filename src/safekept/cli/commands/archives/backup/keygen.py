@@ -55,7 +55,7 @@ def command(output: str, protect: bool, as_json: bool) -> int:
         console.fact("", "keep it elsewhere, and twice: without it nobody opens what was sealed to it")
         console.fact("", "where it lies, archives can be read; a server that only backs up needs none of it")
     else:
-        console.line(pair.text.rstrip())
+        console.verbatim(pair.text.rstrip())
         if not as_json:
             console.say("Keep the line with AGE-SECRET-KEY elsewhere, and twice; it is not stored here")
             console.say(f"The machine that makes archives needs only this: {pair.public}")

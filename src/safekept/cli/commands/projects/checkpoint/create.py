@@ -63,6 +63,7 @@ def command(
             **result.facts.document("project", "seconds"),
             "checkpoint": point.as_dict() if point else None,
             "not_stored": dict(taken.counts),
+            "left_out": {reason: list(paths) for reason, paths in taken.left_out.items()},
             "skipped": [
                 {"path": one.path, "reason": one.reason, "detail": one.detail} for one in taken.skipped
             ],
@@ -83,7 +84,11 @@ def command(
         )
     left = {reason: count for reason, count in taken.counts.items() if count and reason != "git"}
     for name in sorted(left, key=lambda reason: -left[reason]):
-        console.fact("Left out", f"{count_text(left[name], 'path')}: {REASONS.get(name, name)}")
+        named = [path_text(path) for path in taken.left_out.get(name, ())]
+        some = " and ".join(filter(None, (", ".join(named[:-1]), *named[-1:])))
+        if left[name] > len(named):
+            some = count_text(left[name], "path") + (f", such as {some}" if some else "")
+        console.fact("Left out", f"{some}: {REASONS.get(name, name)}")
     for name in taken.repositories[:SHOWN]:
         console.fact("Left out", f"{path_text(name)}: its files are kept, its own history is not")
     if len(taken.repositories) > SHOWN:

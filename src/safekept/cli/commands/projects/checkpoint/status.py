@@ -10,7 +10,7 @@ from safekept.settings.policies import policy_from
 
 from ....console import Console, count_text, path_text, size_text
 from ....options import common_options, start
-from ....words.grace import moment_text
+from ....words.grace import date_text
 from ....words.lists import ago, table
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def show(console: Console, found: CheckpointStatus, limit: int) -> None:
     console.fact("Keeps", ", ".join([*kept, "and always the newest of each"]))
     _show_upkeep(console, found.upkeep)
     if found.dropped:
-        until = f"kept until {moment_text(found.dropped_until)}"
+        until = f"kept until {date_text(found.dropped_until)}"
         undo = console.command("checkpoint", "prune", "--undo")
         console.fact("Dropped", f"{count_text(found.dropped, 'checkpoint')}, {until}; bring back: `{undo}`")
     if found.damage.packs:
@@ -68,9 +68,12 @@ def show(console: Console, found: CheckpointStatus, limit: int) -> None:
         )
     if found.projects:
         console.line()
-        rows: list[tuple[str, ...]] = [("NUMBERED", "ALL", "NEWEST", "STATE", "PROJECT")]
+        rows: list[tuple[str, ...]] = [("POINTS", "HIDDEN", "NEWEST", "STATE", "PROJECT")]
         rows += [_row(project) for project in found.projects[:limit]]
         table(console, rows)
+        if any(project.checkpoints > project.numbered for project in found.projects):
+            every = console.command("rollback", "--all")
+            console.line(f"Hidden: marks, and points that only take a rollback back; `{every}` lists them")
         if len(found.projects) > limit:
             console.line(f"  … and {len(found.projects) - limit:,} more projects: --limit")
     _show_trouble(console, found)
@@ -79,7 +82,7 @@ def show(console: Console, found: CheckpointStatus, limit: int) -> None:
 def _row(project: ProjectStatus) -> tuple[str, ...]:
     return (
         f"{project.numbered:,}",
-        f"{project.checkpoints:,}",
+        f"{hidden:,}" if (hidden := project.checkpoints - project.numbered) else "",
         ago(project.newest_ns) if project.newest_ns else "never",
         "FAILING" if project.failing else project.presence,
         path_text(project.project),

@@ -17,7 +17,7 @@ from safekept.home.scan import Selection
 
 from ....console import Console, count_text, path_text, size_text, time_text
 from ....options import common_options, selection_options, start
-from ....words.grace import moment_text
+from ....words.grace import date_text
 from ....words.incomplete import show_missing
 from ....words.remarks import in_full_lines, left_out_bytes, show_census, show_remarks
 
@@ -215,7 +215,7 @@ def show_facts(console: Console, result: SnapshotResult) -> None:
     show_census(console, result.census)
     if result.forgotten:
         names = [name[:8] for name in result.forgotten]
-        until = moment_text(time.time() + GRACE)
+        until = date_text(time.time() + GRACE)
         console.fact("Let go", f"{count_text(len(names), 'older snapshot')}, as the retention says")
         call = console.command("snapshot", "forget", "--undo", *names)
         console.fact("", f"kept until {until}; call back: `{call}`")

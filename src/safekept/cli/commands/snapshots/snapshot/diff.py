@@ -74,7 +74,7 @@ def _show(console: Console, found: Difference, home: str) -> None:
             if table.before != table.after:
                 console.line(f"        {path_text(table.table)}: {_rows(table)}")
         for line in found.patches.get(change.path, ()):
-            console.line(f"    {line}")
+            console.verbatim(f"    {line}")
     counts = {how: sum(1 for c in found.changes if c.how == how and c.kind != "dir") for how in _SIGNS}
     grown = sum(change.after - change.before for change in found.changes)
     words = ", ".join(f"{count:,} {how}" for how, count in counts.items() if count)

@@ -23,7 +23,7 @@ from safekept.vault.tags import KINDS, OTHER
 
 from ....console import Console, count_text, path_text, size_text
 from ....options import common_options, start
-from ....words.grace import first_to_go, moment_text
+from ....words.grace import date_text, first_to_go
 from ....words.snapshots import age_text, named_home
 
 _RULES = ("last", "hourly", "daily", "weekly", "monthly", "yearly")
@@ -107,7 +107,7 @@ def forget_command(
     console.document({"dry_run": False, **document, **done.document("forgotten"), "kept_until": until})
     console.heading(f"{count_text(len(ids), 'snapshot')} forgotten")
     call = console.command("snapshot", "forget", "--undo", *(i[:8] for i in ids), *named_home(home, layout))
-    console.fact("Kept", f"until {moment_text(until)}; from then on a prune deletes for good")
+    console.fact("Kept", f"until {date_text(until)}; from then on a prune deletes for good")
     console.line(f"Call back until then: `{call}`")
     prune = console.command("snapshot", "prune", *named_home(home, layout))
     console.line(f"Give the room back after that: `{prune}`, or at once with `--now`")
@@ -238,7 +238,7 @@ def prune_command(
     console.fact("Deleted", count_text(pruned.snapshots, "forgotten snapshot"))
     console.fact("Packs", f"{pruned.packs_deleted:,} deleted, {pruned.packs_repacked:,} packed anew")
     if ids and not now and not plan.grace_waived:
-        until, names = moment_text(time.time() + GRACE), (one[:8] for one in ids)
+        until, names = date_text(time.time() + GRACE), (one[:8] for one in ids)
         call = console.command("snapshot", "forget", "--undo", *names, *named_home(home, layout))
         console.fact("Kept", f"until {until}; call back: `{call}`")
     if pruned.no_room:

@@ -14,7 +14,7 @@ from safekept.actions.snapshots.soundness import sound_ones
 from safekept.actions.vault.opening import open_vault
 from safekept.vault.tags import KINDS, OTHER
 
-from ....console import Console, at_words, count_text, path_text, screen_width
+from ....console import Console, count_text, path_text, screen_width
 from ....options import common_options, source_options, source_vault, start
 from ....words.snapshots import age_text, amount, incomplete_text, named_home
 
@@ -77,7 +77,7 @@ def _show(
         foreign = {one.id for one in listing.elsewhere}
         rows += [_row(one, now, one.id in foreign) for one in chosen]
         for row in _aligned(rows, screen_width()):
-            console.line(row)
+            console.line(row, _BELOW)
         first = next(sound_ones(usual_ones(listing), alarms), None)
         if first := first or next((one for one in listing.shown if one.number), None):
             example = console.command("snapshot", "restore", first.short, *named)
@@ -124,7 +124,7 @@ def _row(one: Listed, now: int, foreign: bool) -> tuple[str, ...]:
         amount(one.bytes),
         amount(one.added),
         "proven" if one.proven_ns is not None else _STATES.get(one.state, one.state),
-        path_text(one.label) + (f" ({', '.join(notes)})" if notes else ""),
+        " ".join(filter(None, (path_text(one.label), f"({', '.join(notes)})" if notes else ""))),
     )
 
 
@@ -143,7 +143,6 @@ def _aligned(rows: list[tuple[str, ...]], width: int) -> list[str]:
         ]
         line = "  ".join([*cells, row[-1]]).rstrip()
         if row[-1] and width and len(line) > width:
-            label = at_words(f"{'':{_BELOW}}{row[-1]}", _BELOW, width)
-            line = "  ".join(cells).rstrip() + "\n" + label
+            line = "  ".join(cells).rstrip() + "\n" + " " * _BELOW + row[-1]
         lines.append(line)
     return lines

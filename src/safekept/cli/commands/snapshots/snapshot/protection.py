@@ -45,11 +45,10 @@ def protect(
     else:
         console.heading(f"{title}: nothing was stored", good=False)
     for problem in protection.problems:
-        console.line(f"  failed     {problem['what']}")
-        console.line(f"  kept       {problem['kept']}")
+        console.fact("Failed", f"{problem['what']}")
+        console.fact("Kept", f"{problem['kept']}")
         steps = problem["next"]
-        for step in steps if isinstance(steps, list) else ():
-            console.line(f"  next       {step}")
+        console.next(steps if isinstance(steps, list) else ())
     if protection.outcome != DONE:
         return 1
     return 0 if protection.complete else 3
