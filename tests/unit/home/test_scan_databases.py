@@ -53,7 +53,7 @@ def test_what_is_in_the_write_ahead_log_travels_and_the_log_does_not(tmp_path: o
     assert said == []
     (noted,) = remarks(source, Outcome.NOTED).values()
     assert noted.files == 2
-    assert "travels with the database" in noted.reason
+    assert "stored as part of their database" in noted.reason
 
 
 def test_sidecars_of_what_is_no_database_are_ordinary_files(tmp_path: object) -> None:
@@ -241,4 +241,4 @@ def test_the_log_of_a_truncated_database_is_not_stored_as_a_file_of_its_own(tmp_
     taken, said = consume(source := look(home))
     assert sorted(taken) == ["x.dat"]
     assert [remark.outcome for remark in said] == [Outcome.DAMAGED]
-    assert any("travels with the database" in remark.reason for remark in source.remarks)
+    assert any("stored as part of their database" in remark.reason for remark in source.remarks)
