@@ -54,9 +54,9 @@ def test_a_machine_without_any_home_says_just_that(home, monkeypatch):
     assert said.err == (
         "error: home-not-found\n"
         "  no agent's home was found here\n\n"
-        "  kept  Nothing was read or changed\n"
-        "  next  Name the home with `--home PATH` if it is elsewhere\n"
-        "        To bring one back onto this machine: `safekept import FILE`\n"
+        "  Kept       Nothing was read or changed\n"
+        "  Next       Name the home with `--home PATH` if it is elsewhere\n"
+        "             To bring one back onto this machine: `safekept import FILE`\n"
     )
 
 
