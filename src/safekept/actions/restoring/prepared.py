@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
@@ -58,7 +59,7 @@ class LandingResult:
 
 
 @dataclass(slots=True)
-class PreparedLanding:
+class PreparedLanding(ABC):
     """What is to be brought back, with its plan: look at it, ask, then carry it out."""
 
     context: UserContext
@@ -71,9 +72,9 @@ class PreparedLanding:
     point: ClassVar[str]  # the kind of the snapshot that is taken first
 
     @property
+    @abstractmethod
     def losses(self) -> list[tuple[str, str]]:
         """What is known to be missing among what was asked for: path and reason."""
-        raise NotImplementedError
 
     @property
     def wrappers(self) -> list[Wrapper]:

@@ -102,7 +102,7 @@ def command(
         context = _with_key(settings, context, console, key_file, place, typed)
     page = kit or (_kit(key_file) if key_file else None)
     request = RebuildRequest(
-        place=place_or_file(place, tuple(one.name for one in context.choices.destinations)),
+        place=_named(context, place),
         home=home,
         layout=layout,
         snapshot=snapshot,
@@ -205,6 +205,13 @@ def _as_named(place: str, given: str, key: tuple[str, ...]) -> Callable[[NextSte
     return words
 
 
+def _named(context: UserContext, place: str) -> str:
+    """What was named, as it means the same in any directory."""
+    if _kit(place) is not None:
+        return os.path.abspath(os.path.expanduser(place))
+    return place_or_file(place, tuple(one.name for one in context.choices.destinations))
+
+
 def _kit(place: str) -> ReadKit | None:
     """The kit that was named in the place of a destination; None where it is something else."""
     from safekept.actions.vault.keys.kit import read_kit
@@ -254,7 +261,8 @@ def _with_key(
     if console.can_ask() and not settings.text("vault.passphrase_command"):
         key = context.places.vault_key_file
         begun = read_unfinished(context)
-        resumed = begun is not None and begun.verb == "rebuild" and bool(begun.homes)
+        same = begun is not None and begun.arguments[:1] == (_named(context, place),)
+        resumed = same and begun is not None and begun.verb == "rebuild" and bool(begun.homes)
         ask = asking_for_vault_secret(place, key, bare=True, why=why, resumed=resumed)
 
         def once() -> Secret:
