@@ -184,7 +184,7 @@ def test_a_loss_is_raised_with_the_command_that_brings_it_back(user, home):
     words = guarded.restore_command.split()
     assert words[:3] == ["safekept", "snapshot", "restore"]
     done = subprocess.run(
-        [sys.executable, "-m", *words],
+        [sys.executable, "-m", *words, "--yes"],  # as printed it shows its plan first
         env={**os.environ, "PYTHONPATH": str(SOURCE.parents[1])},
         capture_output=True,
         text=True,
