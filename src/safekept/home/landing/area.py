@@ -39,7 +39,7 @@ SUFFIX = ".safekept"
 INTENT, LANDED, TAKEN_BACK = "plan.jsonl", "landed.jsonl", "taken-back.jsonl"
 
 #: Seconds to wait for whoever fills search indexes: it holds the lock for moments.
-_MOMENTS = 15.0
+_MOMENTS = 30.0
 _NOT_PERMITTED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 

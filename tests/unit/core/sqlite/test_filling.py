@@ -178,7 +178,7 @@ def test_a_row_that_is_not_indexed_yet_can_be_removed_and_changed(tmp_path):
 
 AGENT = """
 import random, sqlite3, sys
-agent, source = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=30), random.Random(3)
+agent, source = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=300), random.Random(3)
 print("ready", flush=True)
 for number in range(int(sys.argv[2])):
     text = " ".join(source.choices(sys.argv[3:], k=9))
