@@ -43,7 +43,7 @@ TOOLS = Tools(
         (
             "Read Glob Grep LS NotebookRead WebFetch WebSearch TodoWrite TodoRead AskUserQuestion "
             "EnterPlanMode ExitPlanMode BashOutput TaskOutput KillShell KillBash TaskStop TaskCreate TaskGet "
-            "TaskList TaskUpdate ToolSearch ListMcpResourcesTool ReadMcpResourceTool LSP"
+            "TaskList TaskUpdate ToolSearch ListMcpResourcesTool ReadMcpResourceTool LSP CronList ListAgents"
         ).split()
     ),
     writes=frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"}),

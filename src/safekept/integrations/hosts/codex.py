@@ -28,7 +28,12 @@ KINDS = {
     "SubagentStop": "after",
     "SessionStart": "session-start",
     "SessionEnd": "session-end",
-} | dict.fromkeys("SubagentStart PermissionRequest PreCompact PostCompact Notification".split(), "nothing")
+} | dict.fromkeys(
+    (
+        "SubagentStart PermissionRequest PreCompact PostCompact Notification PreModelRequest PostModelRequest"
+    ).split(),
+    "nothing",
+)
 
 _PATCH = ("command", "input", "patch")
 TOOLS = Tools(

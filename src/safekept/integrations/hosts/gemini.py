@@ -31,7 +31,7 @@ TOOLS = Tools(
             "read_file read_many_files list_directory glob grep_search search_file_content ripgrep "
             "google_web_search web_fetch write_todos ask_user enter_plan_mode exit_plan_mode "
             "get_internal_docs list_background_processes read_background_output "
-            "tracker_get_task tracker_list_tasks tracker_visualize complete_task"
+            "tracker_get_task tracker_list_tasks tracker_visualize complete_task update_topic"
         ).split()
     ),
     writes=frozenset({"write_file", "replace", "edit"}),

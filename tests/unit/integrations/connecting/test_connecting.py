@@ -432,7 +432,7 @@ def test_the_matcher_of_claude_code_lets_through_what_reads_and_nothing_else(use
         "New",
     ):
         assert matcher.search(tool), tool
-    for tool in ("Read", "Glob", "Grep", "WebFetch", "TodoWrite", "TaskOutput"):
+    for tool in ("Read", "Glob", "Grep", "WebFetch", "TodoWrite", "TaskOutput", "CronList", "ListAgents"):
         assert not matcher.search(tool), tool
 
 
