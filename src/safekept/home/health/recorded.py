@@ -88,7 +88,9 @@ def since(recorded: Recorded) -> Since:
     found = Since()
     for path, marks, fresh in recorded.directories():
         found.files += len(marks)
-        _directory(found, recorded.full(path) if path else recorded.home, path, marks, frozenset(fresh))
+        # A root may be a link, and is then looked at where it leads.
+        full = os.path.join(recorded.roots[path], ".") if path in recorded.roots else recorded.full(path)
+        _directory(found, full, path, marks, frozenset(fresh))
     for path in recorded.databases:
         if path in found.changed or beside(recorded.full(path)) != recorded.beside.get(path):
             found.databases.add(path)
@@ -99,9 +101,8 @@ def since(recorded: Recorded) -> Since:
 def _directory(found: Since, full: str, path: str, marks: list[Mark], fresh: frozenset[str]) -> None:
     prefix = path + "/" if path else ""
     try:
-        # What lies behind a link that took the place of a directory is in no later snapshot: it is gone. The
-        # home itself may be one.
-        directory = os.open(full if path else os.path.join(full, "."), _LOOK)
+        # What lies behind a link that took the place of a directory is in no later snapshot: it is gone.
+        directory = os.open(full, _LOOK)
     except FileNotFoundError:
         _gone(found, path, prefix, marks)
         return
