@@ -36,6 +36,7 @@ def test_what_lies_behind_a_link_is_not_called_kept_until_somebody_says_so_once(
     taken = say("snapshot")
     assert taken.code == 3 and name in taken.out + taken.err
     assert checked(say) == {3}
+    assert "Behind a link, not taken" in say("snapshot", "--dry-run").out
     (one,) = [
         one
         for one in json.loads(say("status", "--json").out)["verdict"]["reasons"]
@@ -47,6 +48,7 @@ def test_what_lies_behind_a_link_is_not_called_kept_until_somebody_says_so_once(
     assert say("status", "--acknowledge", one["declinable"]).code == 0
     assert checked(say) == {0}
 
+    assert "Behind a link, not taken" not in say("snapshot", "--dry-run").out
     assert say("snapshot").code == 0, "what is meant is not missing, and retention goes on"
     assert checked(say) == {0}
     gaps = json.loads(say("status", "--json").out)["homes"][0]["not_covered"]["gaps"]

@@ -12,6 +12,7 @@ from safekept.core.sqlite import CaptureOptions
 from safekept.home.scan import scan
 from safekept.vault.tags import check_label
 
+from ..alarms.meant import meant_links, without_meant_links
 from ..archives.output import OwnArchives
 from ..base.context import HomeRef, UserContext
 from ..base.record import expected_bytes
@@ -72,5 +73,5 @@ def preview_snapshot(
         vault_exists(context),
         files,
         total,
-        list(source.remarks),
+        without_meant_links(source.remarks, meant_links(context, request.place.home)),
     )
