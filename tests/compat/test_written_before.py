@@ -84,6 +84,7 @@ def test_everything_that_can_be_asked_is_answered_as_it_was(place, told):
         # The entries of that day do not tell the end of every tool, which is said until they are renewed.
         claude = then[part]["hosts"][1]
         claude["places"][0]["trouble"] = "partly"
+        claude["places"][0]["detail"] = "connected by old entries in its settings.json"
         claude["troubles"] = now[part]["hosts"][1]["troubles"]
         assert [one["next"] for one in claude["troubles"]] == ["`safekept connect claude-code`"]
     assert list(unlike(then, now)) == []
