@@ -9,7 +9,7 @@ import shlex
 import shutil
 from collections.abc import Iterator, Sequence
 
-from safekept.core.files.small import read_regular
+from safekept.core.files.small import read_regular, read_start
 from safekept.schedule.hosts import cron
 
 from ..base.context import UserContext
@@ -92,8 +92,7 @@ def _searched(found: Installed, machine: Machine) -> str:
     with contextlib.suppress(HostRefused, OSError):
         texts = [read_table(machine.run)] if found.table else []
         for path in found.files:
-            with open(path, encoding="utf-8", errors="surrogateescape") as file:
-                texts.append(file.read())
+            texts.append(read_regular(path).decode("utf-8", "surrogateescape"))
     for text in texts:
         words = [word for line in cron.own_lines(text) for word in _words_of(line)]
         words += map(str, re.findall(r'^Environment="?([^"\n]*)', text, re.M))
@@ -146,8 +145,9 @@ def _cron_runs(machine: Machine) -> bool:
 def _cron_numbers(machine: Machine) -> Iterator[str]:
     """The process that each file of cron's names; it outlives the process where that was killed."""
     for path in _CRON_RUNS:
-        with contextlib.suppress(OSError), open(machine.at(path), encoding="ascii", errors="replace") as file:
-            if (number := file.read(32).strip()).isdigit():
+        with contextlib.suppress(OSError):
+            number = read_start(machine.at(path), 32).decode("ascii", "replace").strip()
+            if number.isdigit():
                 yield number
 
 
