@@ -228,8 +228,8 @@ def _show_one(console: Console, one: Operation, back: UndoAvailability, user_hom
             screen.fact("", step)
 
 
-#: What is shown by itself above.
-_TOLD = frozenset({"actor", "seconds", "error", "process", "operation", "timings"})
+#: What is shown by itself above, and what only a machine compares.
+_TOLD = frozenset({"actor", "seconds", "error", "process", "operation", "timings", "database_bytes"})
 
 
 def _show_facts(screen: Screen, one: Operation) -> None:
