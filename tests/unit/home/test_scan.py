@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import socket
@@ -508,6 +509,42 @@ def test_what_matters_behind_a_link_out_of_the_home_is_incomplete(tmp_path: obje
     assert remark.incomplete
     assert f"`{outside}/{place}`" in remark.reason
     assert f"`--exclude /{link}`" in remark.reason
+
+
+def test_a_link_that_is_swapped_while_it_is_followed_stops_no_scan(
+    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python's own `realpath` looks twice, and raises where the link is gone at its second look."""
+    home = plant(os.path.join(str(tmp_path), "home"), {"config.yaml": "a: 1", "inside": "x"})
+    os.symlink("inside", f"{home}/SOUL.md")
+    readlink = os.readlink
+
+    def swapped(path: str, *, dir_fd: int | None = None) -> str:
+        if dir_fd is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return readlink(path, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "readlink", swapped)
+    source = look(home)
+    consume(source)
+    assert remarks(source, Outcome.OUTSIDE)["SOUL.md"].incomplete  # nobody knows where it leads
+
+
+@pytest.mark.parametrize("left_out", [errno.ENOENT, errno.EINVAL])
+def test_a_link_that_is_none_any_more_is_named(
+    tmp_path: object, monkeypatch: pytest.MonkeyPatch, left_out: int
+) -> None:
+    home = plant(os.path.join(str(tmp_path), "home"), {"config.yaml": "a: 1", "inside": "x"})
+    os.symlink("inside", f"{home}/SOUL.md")
+
+    def swapped(path: str, *, dir_fd: int | None = None) -> str:
+        raise OSError(left_out, os.strerror(left_out), path)
+
+    monkeypatch.setattr(os, "readlink", swapped)
+    source = look(home)
+    consume(source)
+    outcome = Outcome.GONE if left_out == errno.ENOENT else Outcome.UNREADABLE
+    assert remarks(source, outcome)["SOUL.md"].incomplete is (left_out == errno.EINVAL)
 
 
 def test_other_links_out_of_the_home_are_only_noted(tmp_path: object) -> None:

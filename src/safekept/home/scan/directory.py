@@ -250,11 +250,15 @@ class DirectoryScan:
     def _link(
         self, frame: Frame, name: str, status: os.stat_result, counts: tuple[Count, ...]
     ) -> Entry | None:
+        path, report = frame.path + name, self.report
         try:
             target = os.readlink(name, dir_fd=frame.descriptor)
+        except FileNotFoundError:
+            report.say(path, Outcome.GONE, "vanished during the scan")
+            return None
         except OSError:
-            return None  # vanished, or became something else: the next scan will see it
-        path, report = frame.path + name, self.report
+            report.say(path, Outcome.UNREADABLE, "a link that became something else during the scan")
+            return None
         link = Link(path, report.full(path), target)
         if link.within(self.covered):
             # What it leads to is stored under its own name, and not counted under this one.

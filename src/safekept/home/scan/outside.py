@@ -44,7 +44,10 @@ class Link(NamedTuple):
         """Whether what it leads to exists, and is at or below one of these (links resolved)."""
         if not os.path.exists(self.full):
             return False
-        real = os.path.realpath(self.full)
+        try:
+            real = os.path.realpath(self.full)
+        except OSError:
+            return False  # swapped while we looked: nobody knows where it leads
         return any(real == place or real.startswith(place.rstrip("/") + "/") for place in places)
 
     def remark(self, layout: Layout) -> Remark:
