@@ -40,6 +40,8 @@ from .host_commands import (
 
 __all__ = ["CRON", "LAUNCHD", "SYSTEMD", "HostRefused", "Installation", "Installed", "Removed"]
 
+_TABLE_LEFT = "Your crontab was left as it is"
+
 SYSTEMD, LAUNCHD, CRON = "systemd", "launchd", "cron"
 
 
@@ -225,7 +227,13 @@ def _take_back(found: Installed, run: Runner, result: Removed) -> None:
     if found.table:
         table = read_table(run)
         if cron.has_lines(table):
-            write_table(run, cron.without_lines(table), "Your crontab was left as it is")
+            write_table(run, cron.without_lines(table), _TABLE_LEFT)
+            if cron.has_lines(read_table(run)):
+                raise HostRefused(
+                    "the lines of the schedule are still in your crontab",
+                    kept=_TABLE_LEFT,
+                    next_steps=("See what is there: `crontab -l`", "Take them out: `crontab -e`"),
+                )
     for path, state in found.states().items():
         if state == "changed":
             result.left.append(path)

@@ -29,7 +29,7 @@ from ..base.own_places import known_homes, within
 from ..base.record import record
 from ..base.unfinished import read_unfinished
 from .keys.key_file import KeyMissing, close_to_others, secret_from_file, write_key_once
-from .keys.passphrase import as_made
+from .keys.passphrase import open_with
 from .place import is_remote, known_vault, remember_vault, storage_of, vault_was_here
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ def _open(context: UserContext, storage: Storage, listener: Listener, *, cache: 
     wrong: WrongKey | None = None
     if secret is not None:
         try:
-            repository = _open_with(secret, storage, cache)
+            repository = open_with(storage, secret, cache)
             if warning := close_to_others(context.places.vault_key_file):  # only now it is known to be a key
                 listener(Event("key", text=f"Note: {warning}"))
             return repository
@@ -290,26 +290,12 @@ def _open(context: UserContext, storage: Storage, listener: Listener, *, cache: 
         raise KeyMissing.at(storage.location, context.places.vault_key_file)
     for left in range(context.caller.secret_tries - 1, -1, -1):
         try:
-            return _open_with(context.caller.vault_secret(), storage, cache)
+            return open_with(storage, context.caller.vault_secret(), cache)
         except WrongKey:
             if not left:
                 raise
             listener(try_again(left))
     raise AssertionError("asked at least once")
-
-
-def _open_with(secret: Secret, storage: Storage, cache: str) -> Repository:
-    """As it was given; where that opens nothing and it is of our making, as we write it."""
-    from safekept.vault.repo import Secret
-
-    try:
-        return Repository.open(storage, secret, cache=cache)
-    except WrongKey:
-        made = as_made(secret.text)
-        if made not in ("", secret.text):
-            with contextlib.suppress(WrongKey):
-                return Repository.open(storage, Secret(made), cache=cache)
-        raise
 
 
 def try_again(left: int) -> Event:

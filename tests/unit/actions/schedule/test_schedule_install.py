@@ -148,6 +148,31 @@ def test_a_user_without_a_crontab_has_none_again_afterwards(tmp_path, here, host
     assert host.table is None
 
 
+@pytest.mark.parametrize("others", ["", "0 1 * * * true\n"])
+def test_lines_that_cron_did_not_let_go_of_are_never_said_to_be_removed(tmp_path, here, host, others):
+    """By what is in the table afterwards: there are programs that end with 0 and change nothing."""
+    host.table = others or None
+    install(here, plan_installation(machine(tmp_path), "cron", CALL, 1000), host.run)
+    table = host.table
+
+    def unmoved(words, given=""):
+        return host.run(words, given) if tuple(words) == ("crontab", "-l") else (0, "")
+
+    with pytest.raises(HostRefused) as refused:
+        remove(here, installed(here), unmoved)
+    assert refused.value.what == "the lines of the schedule are still in your crontab"
+    assert refused.value.kept == "Your crontab was left as it is"
+    assert "Take them out: `crontab -e`" in [str(step) for step in refused.value.next_steps]
+    assert host.table == table and installed(here) is not None
+    host.fails["crontab -r"] = "not here"
+    if not others:
+        with pytest.raises(HostRefused):
+            remove(here, installed(here), host.run)
+        host.fails.clear()
+    remove(here, installed(here), host.run)
+    assert host.table == (others or None) and installed(here) is None
+
+
 def test_installing_twice_is_installing_once(tmp_path, here, host):
     plan = plan_installation(machine(tmp_path), "systemd", CALL, 1000)
     before = everything_below(tmp_path)

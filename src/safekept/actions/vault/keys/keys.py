@@ -24,6 +24,7 @@ from ...base.context import UserContext
 from ...base.record import record
 from .key_file import KeyExists, KeyUnwritable, secret_from_file, write_key_once
 from .kit_record import stored_kit
+from .passphrase import open_with
 
 #: What a key's owner is called in every list, restic's own included, when it is the recovery passphrase.
 RECOVERY = "recovery"
@@ -117,7 +118,7 @@ def add_passphrase(
 def opened_by(repository: Repository, secret: Secret) -> str:
     """The id of the key that this opens; "" where it opens none."""
     try:
-        return Repository.open(repository.storage, secret).key_id
+        return open_with(repository.storage, secret).key_id
     except WrongKey:
         return ""
 

@@ -5,6 +5,7 @@ A command is run without a shell, as restic runs its `--password-command`.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 from typing import TYPE_CHECKING, Self
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, Self
 from safekept.core.errors import SafekeptError
 
 if TYPE_CHECKING:
-    from safekept.vault.repo import Secret
+    from safekept.vault.repo import Repository, Secret
+    from safekept.vault.storage import Storage
 
 #: A passphrase command may ask a person (a smart card, a password store), but not for ever.
 COMMAND_SECONDS = 120.0
@@ -95,6 +97,21 @@ def as_made(text: str) -> str:
     else:
         return ""
     return "-".join(letters[start : start + 4] for start in range(0, len(letters), 4))
+
+
+def open_with(storage: Storage, secret: Secret, cache: str = "") -> Repository:
+    """As it was given; where that opens nothing and it is of our making, as we write it. Raises WrongKey."""
+    from safekept.vault.errors import WrongKey
+    from safekept.vault.repo import Repository, Secret
+
+    try:
+        return Repository.open(storage, secret, cache=cache)
+    except WrongKey:
+        made = as_made(secret.text)
+        if made not in ("", secret.text):
+            with contextlib.suppress(WrongKey):
+                return Repository.open(storage, Secret(made), cache=cache)
+        raise
 
 
 def check_strength(secret: Secret) -> None:
