@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from safekept.actions.base.context import UserContext
 from safekept.actions.projects.checkpoint import CheckpointPolicy
 from safekept.core.errors import SafekeptError
+from safekept.core.records import dataclass
 from safekept.settings import Settings, load_settings
 from safekept.settings.context import context_of
 from safekept.settings.policies import policy_from

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
 from safekept.core.entries import Entry, Kind, Outcome, Remark, Source
 from safekept.core.errors import SafekeptError
+from safekept.core.records import dataclass
 
 from .container.handle import Handle, open_handle
 from .container.limits import HASH_ALL, Limits

@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.entries import Entry, EntryLost, Kind, Outcome, Remark, Source
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import sweep_temporaries
+from safekept.core.records import dataclass
 
 from .container.container import SMALL, Container, read_whole, record_of, unreadable
 from .container.lanes import LargeLane

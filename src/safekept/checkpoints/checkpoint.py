@@ -8,9 +8,9 @@ and *manual* points are numbered for the user; *after* marks say what an agent's
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
+from safekept.core.records import dataclass
 
 NUMBERED = ("before", "manual")
 KINDS = ("before", "after", "undo", "manual")

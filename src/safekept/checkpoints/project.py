@@ -17,13 +17,13 @@ import json
 import os
 import stat
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files import durable_write
 from safekept.core.files.small import read_document
 from safekept.core.next_step import NextStep
 from safekept.core.owner import foreign_owner
+from safekept.core.records import dataclass
 
 from .scan.rules import SECRET_DIRECTORIES
 

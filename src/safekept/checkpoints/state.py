@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 
 from safekept.core.files import quick_write
 from safekept.core.files.small import read_document
+from safekept.core.records import dataclass
 
 NAME = "state.json"
 #: Turns of other sessions that are remembered; those that never ended must not pile up.

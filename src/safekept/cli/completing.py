@@ -10,10 +10,12 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import click
+
+from safekept.core.records import dataclass
 
 from .console import path_text
 

@@ -13,11 +13,11 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from .errors import SafekeptError
 from .files.small import read_regular
+from .records import dataclass
 
 # What every floor may know of an agent: where its home is, and how its settings are read.
 

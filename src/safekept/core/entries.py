@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from .records import dataclass
 
 if TYPE_CHECKING:
     import os

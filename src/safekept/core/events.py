@@ -8,9 +8,10 @@ path of the work, possibly from several threads at once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from .next_step import Step
+from .records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

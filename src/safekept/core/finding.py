@@ -8,9 +8,9 @@ two of them can give different answers.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from .next_step import Step, commands_of
+from .records import dataclass
 
 NOT_PROTECTED, PARTLY, THIS_MACHINE, MACHINE_LOST = (
     "not-protected",

@@ -18,10 +18,11 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from .errors import BAD_SHAPE
 from .files import private_directory, write_all
+from .records import dataclass
 from .versions import mark_state
 
 VERSION = 1

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from .records import dataclass
 from .spelling import shell_line, shell_words
 
 PROGRAM = "safekept"

@@ -18,12 +18,12 @@ import shutil
 import stat
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from .files import free_bytes, fsync_directory, numbered_name, private_directory, rename_to_free_name
 from .files.small import read_document, write_document
+from .records import dataclass
 
 NAME = ".safekept-trash"
 #: Seconds for which what was dropped can be brought back.

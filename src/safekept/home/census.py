@@ -11,11 +11,12 @@ import hashlib
 import json
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from safekept.core.agents import compose, leaves, members
 from safekept.core.entries import DatabaseFacts
+from safekept.core.records import dataclass
 
 from .layout.layout import Layout
 from .layout.rules import Count

@@ -13,7 +13,7 @@ import re
 import stat
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from safekept.core.agents import compose, members
 from safekept.core.entries import Entry, Kind, Outcome, Remark
 from safekept.core.events import Listener, silent
 from safekept.core.files.small import read_regular, read_start
+from safekept.core.records import dataclass
 
 from .census import Census
 from .layout.layout import Layout

@@ -9,9 +9,10 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from safekept.core.errors import SafekeptError
+from safekept.core.records import dataclass
 
 #: before: a tool is about to run. after: one tool ended. turn: the user said something. end: the turn
 #: ended. nothing: the host told something that asks for nothing.

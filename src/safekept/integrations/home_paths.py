@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from safekept.core.errors import SafekeptError
+from safekept.core.records import dataclass
 
 from .calls import Call, Problem, Uncovered, problem
 from .places import Place

@@ -12,7 +12,9 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from safekept.core.records import dataclass
 
 _MOST = 1_000
 

@@ -11,11 +11,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from safekept.core.errors import SafekeptError
+from safekept.core.records import dataclass
 from safekept.core.versions import STATE_FILE
 
 from .connecting.keeping import holding

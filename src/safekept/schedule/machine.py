@@ -11,7 +11,8 @@ import shutil
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+
+from safekept.core.records import dataclass
 
 SUPPLIES = "/sys/class/power_supply"
 _SECONDS = 3.0

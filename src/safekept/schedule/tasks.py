@@ -13,10 +13,11 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import Any
 
 from safekept.core.files.small import read_document, write_document
+from safekept.core.records import dataclass
 
 # At which moments regular work is due: times of the day where the machine is, or every hour. A moment is
 # a number of seconds since 1970, so that a clock that is put forward or back for the summer changes

@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files.small import read_regular
 from safekept.core.next_step import NextStep
 from safekept.core.owner import foreign_owner
+from safekept.core.records import dataclass
 
 from .table import SETTINGS, bad, checked, parsed
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import Step
+from safekept.core.records import dataclass
 from safekept.core.spelling import FLAGS
 
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from safekept.core.errors import BAD_SHAPE
+from safekept.core.records import dataclass
 
 from .errors import VaultDamaged
 from .format.go_text import format_time, parse_time

@@ -13,12 +13,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.journal import Record, new_id, open_journal
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 from safekept.home.health import Shrinkage
 
 from ..base.context import UserContext

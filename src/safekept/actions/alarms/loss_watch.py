@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
 from safekept.core.journal import Record
+from safekept.core.records import dataclass
 from safekept.home.health import Counts, Shrinkage, lost_of, shrunk
 from safekept.vault.tags import PRE_CHANGE, PRE_IMPORT, PRE_RESTORE
 

@@ -13,11 +13,12 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
 from safekept.core.events import Event, Listener, silent
 from safekept.core.journal import new_id
+from safekept.core.records import dataclass
 from safekept.core.worker import Worker
 
 from ..base.context import UserContext

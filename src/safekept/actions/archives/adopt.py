@@ -11,7 +11,7 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept import __version__
 from safekept.archive import NO_LIMITS, open_archive
@@ -20,6 +20,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import private_directory
 from safekept.core.journal import new_id
+from safekept.core.records import dataclass
 from safekept.core.sqlite import CaptureOptions
 from safekept.home.copies import QUICK_COPIES, Copy, QuickSource, find_copies
 from safekept.home.layout import recognise

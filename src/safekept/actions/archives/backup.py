@@ -16,7 +16,7 @@ import os
 import socket
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from safekept import __version__
 from safekept.archive import Seal, Written, write_archive
@@ -25,6 +25,7 @@ from safekept.core.entries import Kind, Remark
 from safekept.core.events import Event, Listener, expecting, silent
 from safekept.core.files import durable_write, private_directory
 from safekept.core.journal import new_id
+from safekept.core.records import dataclass
 from safekept.core.sqlite import CaptureOptions
 from safekept.home.scan import Scan, Selection, scan
 

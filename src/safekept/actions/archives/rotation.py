@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.archive_names import OWN_ENDINGS
 from safekept.core.files import fsync_directory
+from safekept.core.records import dataclass
 from safekept.core.trash import empty_trash, limit_trash, room_to_keep, throw_away
 
 from ..base.context import HomeRef

@@ -9,7 +9,7 @@ import contextlib
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.archive.errors import NOTHING_WRITTEN
 from safekept.archive.sealing import Identity, Seal, make_seal
@@ -17,6 +17,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.files import fsync_directory, write_all
 from safekept.core.next_step import NextStep
 from safekept.core.owner import held_output
+from safekept.core.records import dataclass
 
 from ..base.context import UserContext
 from ..vault.keys.passphrase import PASSPHRASE_TRIES, SHORTEST, NoPassphrase, PassphraseTooShort

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from safekept.archive.errors import ArchiveDamaged, ArchiveUnsupported
 from safekept.core.entries import Content, Entry, EntryLost, Kind, Outcome, Remark, Source
 from safekept.core.errors import SafekeptError
+from safekept.core.records import dataclass
 
 from ..base.context import HomeRef
 

@@ -9,7 +9,7 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from safekept.core.agents import HomeLocation, HomePlace, locate_home, named_home, recognise_home
@@ -17,6 +17,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.journal import Journal
 from safekept.core.next_step import NextStep
 from safekept.core.owner import foreign_owner
+from safekept.core.records import dataclass
 
 if TYPE_CHECKING:
     from safekept.core.owner import Owner

@@ -11,12 +11,13 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files import NOT_THERE
 from safekept.core.files.small import read_document, write_document
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 from safekept.core.spelling import shell_word
 
 from .context import UserContext

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from safekept.core.events import Listener, silent
 from safekept.core.finding import Finding
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 
 if TYPE_CHECKING:
     from ..base.context import UserContext

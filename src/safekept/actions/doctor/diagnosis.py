@@ -6,12 +6,13 @@ Nothing is changed by looking. A family that fails to look is a remark, never an
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.finding import STALE, Finding, exit_code, in_order
 from safekept.core.next_step import PROGRAM, NextStep, next_document, spelled
+from safekept.core.records import dataclass
 
 from ..alarms.meant import declined_for_good
 from ..base.context import UserContext

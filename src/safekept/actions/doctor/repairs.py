@@ -10,12 +10,12 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.finding import Finding, Repair
 from safekept.core.journal import new_id
+from safekept.core.records import dataclass
 
 from ..base.context import UserContext
 from ..base.operations.care import DoctorFacts

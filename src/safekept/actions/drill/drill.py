@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept import __version__
 from safekept.core.errors import SafekeptError
@@ -18,6 +18,7 @@ from safekept.core.events import Listener, silent
 from safekept.core.files import NoRoom
 from safekept.core.journal import new_id
 from safekept.core.next_step import Step
+from safekept.core.records import dataclass
 
 from ..base.context import UserContext
 from ..base.imported_code import imported_code

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
 from safekept.core.next_step import Step, step_texts
+from safekept.core.records import dataclass
 
 from ..alarms.alarms import DRILL, Alarm, end_alarms, raise_alarm
 from ..base.context import UserContext

@@ -10,10 +10,11 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from safekept.core.files.small import read_document, write_document
+from safekept.core.records import dataclass
 
 from ..base.context import UserContext
 

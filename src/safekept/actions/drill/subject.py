@@ -10,13 +10,14 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from safekept.core.archive_names import READ_ENDINGS, SEALED_ENDINGS
 from safekept.core.entries import Entry, Kind, Outcome, Source
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
+from safekept.core.records import dataclass
 from safekept.home.layout import Layout
 
 from ..base.context import UserContext

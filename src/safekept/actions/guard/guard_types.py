@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from safekept.core.processes.foreground import Ended
+from safekept.core.records import dataclass
 from safekept.home.health import Health, HomeLoss
 from safekept.home.scan import Selection
 

@@ -11,7 +11,7 @@ import contextlib
 import os
 import re
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from safekept.archive import identify
@@ -19,6 +19,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import NoRoom, fsync_directory, numbered_name
 from safekept.core.journal import new_id
+from safekept.core.records import dataclass
 from safekept.home.copies import FULL, OFF, QUICK, mode_of, read_updates
 from safekept.home.layout import check_home
 from safekept.home.scan import Selection

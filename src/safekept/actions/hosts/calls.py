@@ -11,11 +11,12 @@ import contextlib
 import os
 import re
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.files import private_directory
 from safekept.core.files.small import read_fields, write_document
 from safekept.core.locks import in_turn
+from safekept.core.records import dataclass
 
 from ..base.context import UserContext
 

@@ -11,11 +11,11 @@ import contextlib
 import os
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from safekept.core.ages import iso_time
 from safekept.core.files import durable_write, private_directory
 from safekept.core.files.small import read_document, write_document
+from safekept.core.records import dataclass
 
 from ..base.context import UserContext
 from .calls import integrations_directory

@@ -13,9 +13,10 @@ import os
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 from safekept.core.files.small import read_fields, write_document
+from safekept.core.records import dataclass
 from safekept.core.spelling import FLAGS
 
 from .calls import integrations_directory

@@ -13,7 +13,6 @@ import hashlib
 import os
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from safekept.core.archive_names import is_archive_name
 from safekept.core.errors import SafekeptError
@@ -22,6 +21,7 @@ from safekept.core.files import durable_file, free_bytes, write_all
 from safekept.core.files.small import open_regular
 from safekept.core.objects.base import NotThere, ObjectStore, Taken
 from safekept.core.owner import held_output
+from safekept.core.records import dataclass
 
 from .archive_fitness import when
 

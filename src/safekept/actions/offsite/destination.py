@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.objects.address import SCHEMES, without_secret
+from safekept.core.records import dataclass
 
 VAULT, ARCHIVES = "vault", "archives"
 KEEP = 14

@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.journal import Record
 from safekept.core.objects.base import CredentialRights, ObjectStore
+from safekept.core.records import dataclass
 
 from ..base.context import UserContext
 from ..base.operations.facts import Failure

@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.ages import iso_time
 from safekept.core.errors import SafekeptError
@@ -19,6 +19,7 @@ from safekept.core.events import Event, Listener, silent
 from safekept.core.finding import PARTLY, Finding, exit_code, reached
 from safekept.core.objects.base import ObjectStore
 from safekept.core.objects.errors import PlaceMissing
+from safekept.core.records import dataclass
 from safekept.core.worker import Worker
 from safekept.vault.errors import NoSuchVault, WrongKey
 from safekept.vault.repo import Repository

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from safekept.core.ages import iso_time
 from safekept.core.errors import SafekeptError
 from safekept.core.finding import NOT_PROTECTED, PARTLY, Finding, reached
 from safekept.core.objects.base import ObjectStore
+from safekept.core.records import dataclass
 from safekept.home.health import lost_of, shrunk
 from safekept.vault.care import states_in_file
 from safekept.vault.read import read_manifest

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.ages import seconds_text
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 from safekept.vault.repo import Repository
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.tags import layout_of

@@ -11,13 +11,14 @@ import contextlib
 import hashlib
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import NoRoom
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 from safekept.vault.errors import NoSuchVault, VaultDamaged, WrongKey
 from safekept.vault.mirror import (
     CONFIG_LAST,

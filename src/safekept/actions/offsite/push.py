@@ -13,13 +13,14 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import NoRoom
 from safekept.core.journal import new_id
 from safekept.core.locks import process_lock, sweep_locks
 from safekept.core.objects.base import ObjectStore
+from safekept.core.records import dataclass
 from safekept.vault.errors import VaultUnreachable
 from safekept.vault.mirror import Mirrored, MirrorPlan, carry_out, lost_packs, plan_mirror, refuse_other_vault
 from safekept.vault.repo import Repository

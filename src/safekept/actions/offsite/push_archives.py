@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.objects.base import ObjectStore
+from safekept.core.records import dataclass
 
 from ..base.context import UserContext
 from ..base.operations.stores import BackupFacts, PushFacts

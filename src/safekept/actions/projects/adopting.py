@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from dataclasses import dataclass
 
 from safekept.checkpoints.hermes import (
     AdoptedProject,
@@ -17,6 +16,7 @@ from safekept.checkpoints.hermes import (
 )
 from safekept.core.events import Listener, silent
 from safekept.core.journal import new_id
+from safekept.core.records import dataclass
 from safekept.core.trash import empty_trash, room_to_keep, throw_away
 
 from ..base.context import UserContext

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from safekept.checkpoints.hermes import LegacyArchive, legacy_archives
 from safekept.checkpoints.project import ORPHAN, presence
@@ -29,6 +29,7 @@ from safekept.checkpoints.upkeep import (
 )
 from safekept.core.events import Listener, silent
 from safekept.core.journal import new_id
+from safekept.core.records import dataclass
 from safekept.core.trash import GRACE
 
 from ..base.context import UserContext

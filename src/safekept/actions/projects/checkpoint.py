@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.checkpoints.project import find_root, holds_too_much, refuse_others
 from safekept.checkpoints.store import Store
@@ -15,6 +15,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 
 from ..base.context import UserContext
 from ..base.operations.projects import CheckpointFacts

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from safekept.checkpoints.checkpoint import Checkpoint, FileState
 from safekept.checkpoints.points import (
@@ -20,6 +19,7 @@ from safekept.checkpoints.store import Store
 from safekept.checkpoints.take import TakeSettings
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 
 from .home_points.point import HomePoint
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from safekept.checkpoints.checkpoint import SHORTEST_PREFIX, Checkpoint, is_checkpoint_id
@@ -23,6 +22,7 @@ from safekept.checkpoints.take import TakeSettings
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 
 from ..base.context import UserContext
 from ..base.own_places import within

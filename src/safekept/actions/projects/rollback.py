@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from safekept.checkpoints.checkpoint import Checkpoint
 from safekept.checkpoints.rollback import (
@@ -25,6 +24,7 @@ from safekept.checkpoints.take import TakeSettings
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.journal import new_id
+from safekept.core.records import dataclass
 
 from ..base.context import UserContext
 from ..base.operations.projects import RollbackFacts, RollbackUndoFacts

@@ -12,10 +12,11 @@ import hashlib
 import os
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 from safekept.core.files import temporary_name
 from safekept.core.files.small import read_fields, write_document
+from safekept.core.records import dataclass
 from safekept.core.spelling import shown
 
 from ..base.context import UserContext

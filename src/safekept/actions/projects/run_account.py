@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from safekept.checkpoints.checkpoint import Checkpoint, Skipped
 from safekept.checkpoints.points import (
@@ -23,6 +22,7 @@ from safekept.checkpoints.points import (
 from safekept.checkpoints.rollback import as_it_is
 from safekept.checkpoints.take import DEFAULTS, TakeSettings, take
 from safekept.core.events import Listener, silent
+from safekept.core.records import dataclass
 
 from ..base.context import UserContext
 from .difference import pairs_of, pairs_to_nothing

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from safekept.checkpoints.checkpoint import LOOKED_AT, Checkpoint, CheckpointDamaged
 from safekept.checkpoints.points import Changes, ReconstructedState, count_pairs, numbered, reconstruct_all
@@ -19,6 +19,7 @@ from safekept.checkpoints.store import Store
 from safekept.checkpoints.take import TakeSettings
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
+from safekept.core.records import dataclass
 
 from ..base.context import UserContext
 from .difference import pairs_of

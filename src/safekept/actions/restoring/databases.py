@@ -11,11 +11,11 @@ from __future__ import annotations
 import bisect
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from safekept.core.entries import EntryLost
 from safekept.core.events import Listener
+from safekept.core.records import dataclass
 from safekept.core.sqlite import CaptureOptions, look
 from safekept.home.landing import LandingPlan
 from safekept.home.layout import Layout

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar
 
 from safekept.archive import HASH_NONE, NO_LIMITS, Archive, Limits, leaves_target, open_archive
@@ -17,6 +17,7 @@ from safekept.core.entries import Kind, Source
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 from safekept.home.landing import Targets, plan_landing
 from safekept.home.layout import recognise
 from safekept.home.owner import users_home

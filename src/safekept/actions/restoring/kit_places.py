@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from safekept.core.ages import iso_time
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 from safekept.vault.errors import WrongKey
 
 from ..base.context import UserContext

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Protocol
 
 from safekept.core.entries import Outcome, Source
 from safekept.core.events import Listener
 from safekept.core.journal import new_id
+from safekept.core.records import dataclass
 from safekept.home.landing import Landed, LandingPlan, expire, land
 
 from ..base.context import HomeRef, UserContext

@@ -12,7 +12,7 @@ import os
 import pwd
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from safekept import __version__
 from safekept.core.agents import recognise_home
@@ -20,6 +20,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import free_bytes
 from safekept.core.journal import new_id
+from safekept.core.records import dataclass
 from safekept.home.landing import Targets, UnsafeTarget, existing, land, plan_landing
 from safekept.vault.read import HomeSource
 

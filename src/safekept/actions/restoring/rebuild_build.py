@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass
 
 from safekept.core.entries import Kind
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener
 from safekept.core.files import NoRoom, free_bytes
+from safekept.core.records import dataclass
 from safekept.core.sqlite import SIDECARS
 from safekept.home.landing import Targets, existing, land, plan_landing
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from safekept.core.errors import SafekeptError
+from safekept.core.records import dataclass
 
 UNCHANGED = "Nothing was changed"
 

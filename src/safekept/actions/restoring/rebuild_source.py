@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
@@ -17,6 +17,7 @@ from safekept.core.files import NoRoom
 from safekept.core.next_step import NextStep
 from safekept.core.objects.base import ObjectStore
 from safekept.core.objects.errors import PlaceMissing
+from safekept.core.records import dataclass
 from safekept.vault.snapshots import pick
 
 from ..base.context import UserContext

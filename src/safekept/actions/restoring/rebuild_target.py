@@ -15,12 +15,12 @@ import os
 import stat
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files import durable_write, fsync_directory
 from safekept.core.files.small import read_fields
 from safekept.core.locks import process_lock
+from safekept.core.records import dataclass
 from safekept.home.landing import (
     HeldDatabase,
     LandingNotPermitted,

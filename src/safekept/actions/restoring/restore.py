@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, ClassVar
 
 from safekept.core.entries import Outcome
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.next_step import NextStep, Step, reworded
+from safekept.core.records import dataclass
 from safekept.home.landing import TRY_OLDER, Targets, plan_landing
 from safekept.home.owner import users_home
 from safekept.vault.errors import NoSuchVault, VaultDamaged

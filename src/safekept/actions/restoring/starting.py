@@ -7,11 +7,12 @@ import os
 import shlex
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from safekept.core.files.small import read_start
 from safekept.core.owner import foreign_owner
+from safekept.core.records import dataclass
 
 from ..base.context import HomeRef, UserContext
 

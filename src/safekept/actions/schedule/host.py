@@ -7,11 +7,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep, Step
 from safekept.core.owner import chosen_by
+from safekept.core.records import dataclass
 from safekept.schedule.hosts import cron, launchd, systemd
 from safekept.schedule.hosts.call import Call
 

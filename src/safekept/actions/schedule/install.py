@@ -13,7 +13,7 @@ import json
 import os
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
@@ -21,6 +21,7 @@ from safekept.core.files import durable_write, private_directory
 from safekept.core.files.small import read_document, read_regular
 from safekept.core.journal import new_id
 from safekept.core.next_step import Step
+from safekept.core.records import dataclass
 from safekept.schedule.hosts import cron
 from safekept.schedule.hosts.call import MARK
 

@@ -15,13 +15,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import FrameType
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
 from safekept.core.files import private_directory
 from safekept.core.journal import new_id
+from safekept.core.records import dataclass
 from safekept.schedule import tasks
 from safekept.schedule.machine import Power, clocks
 from safekept.schedule.tasks import (

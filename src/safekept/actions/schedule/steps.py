@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from safekept.core.events import Listener, silent
+from safekept.core.records import dataclass
 from safekept.home.scan import Selection
 from safekept.schedule import tasks
 from safekept.schedule.tasks import Plan, Task

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from safekept.core.records import dataclass
 
 from ..base.context import UserContext
 from ..offsite.destination import DestinationSetting, parse_destination, table_of

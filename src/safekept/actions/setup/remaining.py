@@ -9,10 +9,10 @@ import contextlib
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 from safekept.home.landing import existing_areas
 from safekept.vault.storage import DIRECTORIES, RESERVE
 

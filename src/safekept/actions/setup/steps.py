@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep, Step
+from safekept.core.records import dataclass
 from safekept.home.scan import Selection
 from safekept.schedule.tasks import DRILL, PUSH, SMALL_DRILL, SNAPSHOT, Task
 from safekept.vault.repo import Secret

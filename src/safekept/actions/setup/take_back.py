@@ -6,10 +6,11 @@ One thing that cannot be taken back does not keep the others: all are tried, and
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
+from safekept.core.records import dataclass
 
 from ..base.context import UserContext
 from ..base.unfinished import finished

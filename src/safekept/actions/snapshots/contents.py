@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import difflib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from safekept.core.entries import EntryLost, Kind, Remark
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 from safekept.vault.errors import NoSuchSnapshot
 from safekept.vault.format import Node
 from safekept.vault.read import HomeSource

@@ -11,7 +11,7 @@ import contextlib
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from safekept import __version__
@@ -20,6 +20,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, expecting, silent
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 from safekept.core.sqlite.capture import CaptureOptions
 from safekept.home.scan import Scan, Selection, scan
 from safekept.vault.format import Snapshot

@@ -10,10 +10,11 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.entries import EntryLost, Remark
 from safekept.core.errors import SafekeptError
+from safekept.core.records import dataclass
 from safekept.vault.format import Node
 from safekept.vault.read import HomeSource, has_bytes, same_content, tree_changes
 

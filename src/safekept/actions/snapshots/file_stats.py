@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from safekept.core.entries import DatabaseFacts
+from safekept.core.records import dataclass
 from safekept.home.health import Counts, Directory, Recorded, beside, owner_of
 from safekept.vault.write import marks_in
 

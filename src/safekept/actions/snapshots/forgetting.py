@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from safekept.core.events import Listener, silent
 from safekept.core.journal import new_id
+from safekept.core.records import dataclass
 from safekept.vault.care import (
     DEFAULT_POLICIES,
     GRACE,

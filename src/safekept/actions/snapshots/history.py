@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.entries import Remark
 from safekept.core.events import Event, Listener, silent
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 from safekept.vault.errors import NoSuchSnapshot, VaultDamaged
 from safekept.vault.format import Node
 from safekept.vault.read import HomeSource, StoredRoot, damaged_remark, has_bytes, snapshot_source

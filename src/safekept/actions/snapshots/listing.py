@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from safekept.core.records import dataclass
 from safekept.vault.format import Snapshot, format_time
 from safekept.vault.repo import Repository
 from safekept.vault.snapshots import list_snapshots, public_id

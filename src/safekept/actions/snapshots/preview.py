@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 
 from safekept.core.entries import Kind, Remark
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, expecting, silent
+from safekept.core.records import dataclass
 from safekept.core.sqlite import CaptureOptions
 from safekept.home.scan import scan
 from safekept.vault.tags import check_label

@@ -10,12 +10,12 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep, Step, reworded
+from safekept.core.records import dataclass
 from safekept.home.conversations import (
     Chats,
     Conversation,

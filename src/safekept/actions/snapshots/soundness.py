@@ -8,10 +8,10 @@ yet, is brought back only where it is named by its id, or after a yes to that ve
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import Step
+from safekept.core.records import dataclass
 from safekept.vault.snapshots import is_number
 
 from ..alarms.alarms import LOSS, Alarm

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
 from safekept.core.files import NoRoom
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 from safekept.home.landing import refuse_empty
 from safekept.home.layout import Layout, recognise
 from safekept.vault.errors import VaultDamaged, VaultUnreachable

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from safekept.core.records import dataclass
 from safekept.home.layout import Layout
 
 #: So many entries are looked at, the ones at the top first: a prompt asks for this, too.

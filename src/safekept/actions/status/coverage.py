@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from safekept.core.entries import Outcome
+from safekept.core.records import dataclass
 
 #: What is not held although it was selected; the worst first.
 MISSING = (Outcome.DAMAGED, Outcome.UNREADABLE, Outcome.LOCKED, Outcome.CHANGED)

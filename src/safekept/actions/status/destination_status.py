@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from safekept.core.ages import iso_time
 from safekept.core.errors import SafekeptError
 from safekept.core.journal import Record
+from safekept.core.records import dataclass
 
 from ..base.context import UserContext
 from ..base.operations.homes import RebuildFacts

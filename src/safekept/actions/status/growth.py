@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from safekept.core.records import dataclass
 from safekept.vault.format import Snapshot
 
 DAY = 86_400.0

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from safekept.core.files.small import read_document
+from safekept.core.records import dataclass
 from safekept.home.health import Counts, Lost, Shrinkage, count_now, lost_of, no_databases, shrunk
 from safekept.home.layout import Layout
 

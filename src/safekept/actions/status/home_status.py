@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from safekept.core.ages import iso_time
 from safekept.core.entries import Outcome
 from safekept.core.errors import SafekeptError
 from safekept.core.journal import Record
+from safekept.core.records import dataclass
 from safekept.home.health import Lost, Shrinkage
 from safekept.home.layout import Layout
 from safekept.vault.care import states_in_file

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 from safekept.core.ages import iso_time
 from safekept.core.entries import Outcome, lacking_text
 from safekept.core.journal import Record
 from safekept.core.next_step import Step
+from safekept.core.records import dataclass
 
 from ..base.context import UserContext
 from ..base.operations.facts import Failure

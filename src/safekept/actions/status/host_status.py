@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from safekept.core.ages import iso_time
 from safekept.core.next_step import NextStep, Step
+from safekept.core.records import dataclass
 from safekept.core.spelling import shown
 
 from ..base.context import UserContext

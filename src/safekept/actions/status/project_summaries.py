@@ -9,10 +9,10 @@ import contextlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from safekept.core.ages import iso_time
 from safekept.core.locks import lock_is_held
+from safekept.core.records import dataclass
 
 from ..base.context import UserContext
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.journal import VERSION, Record, parse_line
+from safekept.core.records import dataclass
 
 from ..base.context import UserContext
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass
 
 from safekept.core.ages import iso_time
 from safekept.core.errors import SafekeptError
+from safekept.core.records import dataclass
 
 from ..base.context import UserContext
 

@@ -6,9 +6,8 @@ rules are the very same ones, so the short answer and the long one climb one lad
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from safekept.core.ages import iso_time
+from safekept.core.records import dataclass
 
 from ..base.context import UserContext
 from .findings.homes import STALE_HOURS

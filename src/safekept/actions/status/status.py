@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.agents import recognise_home
 from safekept.core.ages import iso_time
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.next_step import PROGRAM, spelled
+from safekept.core.records import dataclass
 from safekept.vault.tags import forgotten_at, layout_of
 
 from ..alarms.alarms import Alarm, open_alarms

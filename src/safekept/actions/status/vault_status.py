@@ -10,7 +10,7 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.ages import iso_time
 from safekept.core.errors import SafekeptError
@@ -18,6 +18,7 @@ from safekept.core.events import Listener, silent
 from safekept.core.files import free_bytes
 from safekept.core.next_step import NextStep, Step, next_document
 from safekept.core.objects.address import is_address
+from safekept.core.records import dataclass
 from safekept.vault.errors import VaultHalfMade
 from safekept.vault.format import Snapshot
 from safekept.vault.repo import Repository, read_locks

@@ -8,11 +8,11 @@ What a person declined is not there.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from safekept.core.ages import seconds_text
 from safekept.core.finding import MACHINE_LOST, RUNGS, THIS_MACHINE, Finding, exit_code, in_order, reached
 from safekept.core.next_step import NextStep, Step, next_document
+from safekept.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,13 @@ import contextlib
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.checkpoints.points import NAME as ROLLBACKS
 from safekept.checkpoints.points import RollbackJournal
 from safekept.core.errors import SafekeptError
 from safekept.core.journal import Record, parse_line
+from safekept.core.records import dataclass
 from safekept.home.landing import existing_areas, landings
 
 from ..base.context import UserContext

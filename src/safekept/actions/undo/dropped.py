@@ -7,13 +7,14 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.journal import Record, new_id
 from safekept.core.next_step import NextStep, Step, step_texts
+from safekept.core.records import dataclass
 from safekept.core.trash import empty_trash, take_out, trash_in
 from safekept.home.landing import expire
 

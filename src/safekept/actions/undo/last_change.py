@@ -8,9 +8,9 @@ week. What is newer elsewhere is named, so that nobody has to guess.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 from safekept.home.landing import NothingToUndo
 
 from ..base.context import UserContext

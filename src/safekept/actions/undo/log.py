@@ -10,12 +10,13 @@ import json
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.ages import time_of
 from safekept.core.errors import SafekeptError
 from safekept.core.journal import Journal, Record, parse_line
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 
 from ..base.context import UserContext
 from ..base.operations.facts import AnyFacts

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from safekept.core.ages import iso_time
 from safekept.core.journal import VERSION, Record
 from safekept.core.processes.process import process_alive
+from safekept.core.records import dataclass
 
 from ..base.operations.facts import AnyFacts, Facts
 

@@ -6,11 +6,11 @@ Only where nothing happened to it since. A quick snapshot is taken first, as bef
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from safekept.core.events import Listener
 from safekept.core.journal import new_id
+from safekept.core.records import dataclass
 
 from ..base.context import HomeRef, UserContext
 from ..base.operations.homes import SessionFacts, SessionUndoFacts

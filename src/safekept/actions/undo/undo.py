@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from safekept.checkpoints.points import RollbackJournal
@@ -17,6 +17,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 from safekept.home.landing import Landed, LandingUndo, UndoNotPossible, expire, plan_undo, undo
 
 from ..base.context import UserContext

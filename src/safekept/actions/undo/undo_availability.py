@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import PROGRAM, NextStep, Step, commands_of
+from safekept.core.records import dataclass
 from safekept.home.landing import leftovers
 
 from ..base.context import UserContext

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 from safekept.core.events import Listener, silent
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep, Step, next_document
+from safekept.core.records import dataclass
 from safekept.vault.care import (
     GRACE,
     Pruned,

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 from safekept.vault.errors import VaultExists, WrongKey
 from safekept.vault.repo import Repository, generate_secret
 

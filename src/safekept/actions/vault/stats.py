@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
+from safekept.core.records import dataclass
 from safekept.vault.format import Snapshot
 from safekept.vault.read import used_blobs
 from safekept.vault.repo import Repository

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from dataclasses import dataclass
 
 from safekept.core.entries import Kind
+from safekept.core.records import dataclass
 
 from ..errors import too_large, unsafe
 

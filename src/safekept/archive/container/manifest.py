@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii as quote
 from typing import Any
 
 from safekept.core.entries import CHUNK, Content, DatabaseFacts, Entry, Kind, Outcome, Remark
+from safekept.core.records import dataclass
 
 from ..errors import ArchiveDamaged, damaged, too_large, unsupported
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
+
+from safekept.core.records import dataclass
 
 from ..errors import NOTHING_CHANGED
 from .errors import IdentityNeeded, WrongPassphrase

@@ -11,9 +11,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.archive_names import SEALS
+from safekept.core.records import dataclass
 
 from ..container.handle import Handle, open_handle
 from ..container.limits import Limits

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.entries import CHUNK, Kind
+from safekept.core.records import dataclass
 
 from ..container.manifest import TIME_LIMIT
 from ..errors import damaged, unsupported

@@ -10,9 +10,9 @@ import json
 import os
 import struct
 import zlib
-from dataclasses import dataclass
 
 from safekept.core.entries import Kind
+from safekept.core.records import dataclass
 
 from ..container.handle import Handle
 from ..container.manifest import Record

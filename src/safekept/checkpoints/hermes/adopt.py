@@ -11,9 +11,10 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.events import Event, Listener, silent
+from safekept.core.records import dataclass
 
 from ..checkpoint import Checkpoint, derived_checkpoint_id
 from ..project import project_id

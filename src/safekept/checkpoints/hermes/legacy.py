@@ -11,12 +11,13 @@ import json
 import os
 import shutil
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import durable_write, fsync_directory, private_directory
 from safekept.core.files.small import read_document
+from safekept.core.records import dataclass
 
 from .store import Foreign, older_repositories, older_workdir
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from safekept.core.files.small import read_document, read_start
+from safekept.core.records import dataclass
 
 from ..store.object_store import ObjectStore
 from ..store.objects import BadObject

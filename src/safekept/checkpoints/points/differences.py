@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from safekept.core.files import TEMPORARY_PREFIX
+from safekept.core.records import dataclass
 
 from ..checkpoint import CheckpointDamaged, FileState, Skipped
 from ..store.store import Store

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
+
+from safekept.core.records import dataclass
 
 from ..checkpoint import LOOKED_AT, Checkpoint, CheckpointDamaged, FileState, Skipped
 from ..store.store import Store

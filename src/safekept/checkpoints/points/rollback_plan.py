@@ -6,10 +6,11 @@ import contextlib
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from safekept.core.files import durable_write, private_directory, write_all
+from safekept.core.records import dataclass
 
 from ..checkpoint import LOOKED_AT, REASONS, Checkpoint, FileState, Skipped
 

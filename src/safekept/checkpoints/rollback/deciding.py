@@ -15,7 +15,8 @@ from __future__ import annotations
 import dataclasses
 import stat
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+
+from safekept.core.records import dataclass
 
 from ..checkpoint import FileState, Skipped
 from ..points.rollback_plan import Left, Step, parents, same, visible_state

@@ -13,8 +13,10 @@ import contextlib
 import errno
 import os
 import stat
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
+
+from safekept.core.records import dataclass
 
 from .project_tree import ProjectTree
 

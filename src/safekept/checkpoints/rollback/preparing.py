@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.events import Event, Listener
 from safekept.core.files import temporary_name
+from safekept.core.records import dataclass
 from safekept.core.sqlite import SIDECARS, is_database
 
 from ..checkpoint import FileState

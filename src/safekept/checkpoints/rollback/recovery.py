@@ -10,11 +10,11 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.locks import process_lock
+from safekept.core.records import dataclass
 
 from ..checkpoint import Checkpoint
 from ..points.reconstructed_state import every_name

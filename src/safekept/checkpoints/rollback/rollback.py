@@ -11,12 +11,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import sync_filesystem
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 
 from ..checkpoint import Checkpoint
 from ..points.rollback_plan import OWN, REMOVING, Left, RollbackJournal, RollbackPlan

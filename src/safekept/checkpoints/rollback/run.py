@@ -11,12 +11,13 @@ import errno
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import fsync_directory, sync_filesystem, write_all
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 
 from ..checkpoint import FileState
 from ..points.rollback_plan import OWN, Left

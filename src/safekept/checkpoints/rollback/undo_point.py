@@ -10,10 +10,11 @@ from __future__ import annotations
 import contextlib
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
+from safekept.core.records import dataclass
 
 from ..checkpoint import LOOKED_AT, Checkpoint, CheckpointDamaged, FileState
 from ..points.readonly_view import borrowed

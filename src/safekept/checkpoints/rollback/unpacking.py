@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.files import write_all
+from safekept.core.records import dataclass
 
 from ..checkpoint import Checkpoint, FileState
 from ..points.rollback_plan import file_mode

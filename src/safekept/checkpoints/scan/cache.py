@@ -15,12 +15,13 @@ import contextlib
 import marshal
 import os
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from isal import isal_zlib
 
 from safekept.core.files import quick_write, write_all
+from safekept.core.records import dataclass
 
 from .folder import REASON_OF, STORED, Folder
 

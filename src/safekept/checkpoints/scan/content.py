@@ -12,11 +12,11 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from safekept.core.entries import EntryLost
 from safekept.core.events import Listener
 from safekept.core.files.stable import READ, TICK_NS, read_once
+from safekept.core.records import dataclass
 from safekept.core.sqlite.format import HEADER
 
 from ..store.pack_writer import PackWriter

@@ -10,8 +10,10 @@ from __future__ import annotations
 import marshal
 import os
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from safekept.core.records import dataclass
 
 from ..store.metadata import Meta
 from ..store.objects import DIRECTORY, EXECUTABLE, FILE, LINK, NOTHING, meta_name, stored_name

@@ -10,10 +10,11 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.events import Event, Listener
 from safekept.core.files import quick_write
+from safekept.core.records import dataclass
 
 from ..project import project_id
 from ..store.damage import Damage, note_damage, pack_is_sound, read_damage

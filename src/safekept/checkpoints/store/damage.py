@@ -12,10 +12,11 @@ import hashlib
 import os
 import time
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from safekept.core.files.small import read_document, write_document
+from safekept.core.records import dataclass
 
 NAME = "damage.json"
 _CHUNK = 1 << 20

@@ -7,9 +7,10 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.files.small import read_start
+from safekept.core.records import dataclass
 
 from ..checkpoint import Checkpoint
 from .objects import BadObject

@@ -11,12 +11,13 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.files import private_directory
 from safekept.core.locks import AlreadyRunning, process_lock
+from safekept.core.records import dataclass
 
 from ..checkpoint import Checkpoint, Skipped, new_checkpoint_id, time_after
 from ..project import project_id, refuse_others

@@ -15,10 +15,10 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from safekept.core.files import durable_write, write_all
 from safekept.core.locks import process_lock
+from safekept.core.records import dataclass
 
 from ..checkpoint import Checkpoint
 from ..project import ORPHAN, presence, project_id

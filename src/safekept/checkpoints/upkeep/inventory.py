@@ -10,7 +10,9 @@ import contextlib
 import os
 import struct
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from safekept.core.records import dataclass
 
 from ..checkpoint import Checkpoint
 from .size import disk_bytes, fan_outs

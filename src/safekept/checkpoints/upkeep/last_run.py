@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 
 from safekept.core.files.small import read_document, write_document
+from safekept.core.records import dataclass
 
 _STATE = "maintenance.json"
 

@@ -16,12 +16,13 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files import free_bytes
 from safekept.core.locks import AlreadyRunning, process_lock
 from safekept.core.processes.detached import run_detached
+from safekept.core.records import dataclass
 
 from ..store.quarantine import maintenance_lock
 from ..store.repository import StoreUnusable

@@ -12,7 +12,9 @@ is reported (`still_over`), not forced, and nothing is dropped that gains nothin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from safekept.core.records import dataclass
 
 from ..checkpoint import LOOKED_AT, Checkpoint
 from ..project import LIVE, ORPHAN, Presence

@@ -15,10 +15,10 @@ import json
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from safekept.core.files import durable_write
 from safekept.core.files.small import read_document
+from safekept.core.records import dataclass
 
 _TALLY, _RUNNING = "size.json", "size"
 _UNSURE_NS = 2_000_000_000

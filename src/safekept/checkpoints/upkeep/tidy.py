@@ -17,9 +17,10 @@ import subprocess
 import time
 import zlib
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.files import free_bytes, fsync_directory, sweep_temporaries
+from safekept.core.records import dataclass
 
 from ..store.git import run_git
 from ..store.object_store import ObjectStore

@@ -14,8 +14,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from ..records import dataclass
 
 if TYPE_CHECKING:
     from .base import ObjectStore

@@ -22,10 +22,10 @@ import secrets
 import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import BinaryIO
 
 from ..files import TEMPORARY_PREFIX
+from ..records import dataclass
 from .errors import PlaceRefused
 
 #: What can be written: bytes, or a file opened for reading, which is taken from where it stands to its end.

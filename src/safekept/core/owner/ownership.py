@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from dataclasses import dataclass
 
+from ..records import dataclass
 from ..spelling import shell_word
 
 MOST_LINKS = 40

@@ -16,10 +16,10 @@ import termios
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from types import FrameType
 
 from ..errors import SafekeptError
+from ..records import dataclass
 
 # The terminal as it was: an agent that is killed in full screen leaves it unusable for the next
 # question.

@@ -8,11 +8,11 @@ a lock is waited for with a deadline; a damaged source is stored and marked, not
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..entries import Content, DatabaseFacts, EntryLost, Outcome, Remark
 from ..events import Event, Listener, silent
+from ..records import dataclass
 from .lean.tables import TREES
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass
 
+from ..records import dataclass
 from .descriptors import used_here
 from .format import SIDECARS
 

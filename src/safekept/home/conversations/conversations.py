@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 from safekept.core.sqlite.descriptors import in_use
 from safekept.core.sqlite.format import connect
 

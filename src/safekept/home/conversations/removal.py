@@ -10,10 +10,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from safekept.core.errors import SafekeptError
+from safekept.core.records import dataclass
 from safekept.core.sqlite.descriptors import in_use
 from safekept.core.sqlite.format import BUSY, LOCKED, connect, error_code
 from safekept.core.sqlite.restore import locked

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 from safekept.core.sqlite.descriptors import in_use
 from safekept.core.sqlite.format import BUSY, LOCKED, address, connect, error_code
 from safekept.core.sqlite.restore import locked

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from safekept.core.agents import compose, members
 from safekept.core.files.small import read_start
+from safekept.core.records import dataclass
 
 from ..census import LARGEST, count_document
 from ..layout.rules import Count

@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.events import Listener, silent
+from safekept.core.records import dataclass
 from safekept.core.spelling import shell_word
 from safekept.core.sqlite.capture import CaptureOptions
 

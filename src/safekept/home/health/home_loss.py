@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from safekept.core.events import Listener, silent
+from safekept.core.records import dataclass
 from safekept.core.sqlite.capture import CaptureOptions
 
 from ..layout.layout import Layout

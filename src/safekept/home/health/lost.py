@@ -7,7 +7,8 @@ brings back a profile that is gone is its directory, never a list of what was co
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from safekept.core.records import dataclass
 
 from ..layout.layout import Layout
 from .home_loss import Counts, Shrinkage, places_of

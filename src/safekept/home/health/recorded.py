@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.entries import DatabaseFacts
+from safekept.core.records import dataclass
 
 from .home_loss import Counts
 

@@ -25,12 +25,12 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files import fsync_directory, private_directory
 from safekept.core.locks import lock_is_held, process_lock
 from safekept.core.owner import owned_by_us
+from safekept.core.records import dataclass
 
 from ..owner import worker_for
 from .swap.moving import discard

@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.entries import Remark
 from safekept.core.errors import SafekeptError
+from safekept.core.records import dataclass
 from safekept.core.sqlite import SIDECARS
 
 from .landing_trees import LandingTrees

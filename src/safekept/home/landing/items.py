@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.entries import Entry, Kind, Source
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 from safekept.core.sqlite import SIDECARS
 
 from ..layout.layout import Layout

@@ -12,13 +12,14 @@ import os
 import stat
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.entries import Kind, Remark, Source
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import NoRoom, free_bytes, sync_filesystem
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 
 from .area import INTENT, LANDED, Area, LandingDirectory, not_permitted, open_area, place_of
 from .desired_state import Builder, DesiredState, Steps, Unchanged, Wanted

@@ -11,12 +11,13 @@ import contextlib
 import os
 import stat
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from safekept.core.entries import Kind, Source
 from safekept.core.files import free_bytes
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 from safekept.core.spelling import shell_word
 from safekept.core.sqlite import SIDECARS
 

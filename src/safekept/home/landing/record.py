@@ -12,12 +12,13 @@ import json
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from json.encoder import encode_basestring_ascii as quote
 from typing import BinaryIO
 
 from safekept.core.files import durable_file, write_all
 from safekept.core.owner import ours
+from safekept.core.records import dataclass
 from safekept.core.sqlite import SIDECARS
 
 FORMAT, VERSION = "safekept-landing", 1

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.errors import BAD_SHAPE
 from safekept.core.locks import AlreadyRunning, lock_is_held
 from safekept.core.owner import foreign_owner
+from safekept.core.records import dataclass
 
 from ..owner import worker_for
 from .area import INTENT, LANDED, TAKEN_BACK, Area, LandingDirectory, existing_areas, not_permitted, real_home

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from safekept.core.entries import Kind, Outcome
+from safekept.core.records import dataclass
 
 from ..layout.layout import Layout
 from .area import is_area

@@ -13,12 +13,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from safekept.core.errors import BAD_SHAPE
 from safekept.core.files.small import read_document, write_document
 from safekept.core.locks import AlreadyRunning, lock_is_held, process_lock
+from safekept.core.records import dataclass
 from safekept.core.sqlite.lean import Recipe
 
 from ..owner import worker_for

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.entries import Kind
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 from safekept.core.owner import foreign_owner
+from safekept.core.records import dataclass
 
 from .area import real_home
 from .record import Root

@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 from safekept.core.sqlite import SIDECARS, is_database
 
 from ..owner import worker_for

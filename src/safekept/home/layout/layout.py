@@ -11,11 +11,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
 from safekept.core.agents import COMMON, SHIPPED
+from safekept.core.records import dataclass
 from safekept.core.sqlite.lean import Recipe
 
 from .layout_file import read_layout

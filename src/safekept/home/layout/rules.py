@@ -8,7 +8,7 @@ count. A rule is either a place (an anchored pattern) or a proof (a directory th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from safekept.core.records import dataclass
 
 from .patterns import Pattern
 

@@ -6,10 +6,11 @@ import os
 import stat
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.entries import Entry, Kind, Outcome, Remark
 from safekept.core.files.stable import READ
+from safekept.core.records import dataclass
 
 from ..layout.layout import Layout
 from ..layout.patterns import Matcher, Node

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
+
+from safekept.core.records import dataclass
 
 from ..layout.layout import Layout
 from ..layout.patterns import Matcher, Pattern, parse_pattern

@@ -23,12 +23,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.actions.base.context import UserContext
 from safekept.actions.projects.checkpoint import CheckpointPolicy
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
+from safekept.core.records import dataclass
 
 COMMANDS = ("rollback", "rewind", "snapshot", "snap", "restore", "checkpoint", "safekept")
 

@@ -7,7 +7,8 @@ it runs and by nothing else. What we add are entries of our own, never parts of 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from safekept.core.records import dataclass
 
 from .json_text import Node, add_item, add_member, parse, remove_item, remove_member, replace, written
 

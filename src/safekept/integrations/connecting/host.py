@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from safekept.actions.base.context import UserContext
+from safekept.core.records import dataclass
 
 from .hook_entries import Handler, NotHooks, Wanted, our_handlers, put_in, take_out
 from .json_text import NotJson, written

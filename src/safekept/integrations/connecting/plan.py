@@ -6,11 +6,11 @@ import contextlib
 import difflib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from safekept.actions.base.context import UserContext
 from safekept.actions.hosts.connections import Connection, connection_of, read_copy
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 from safekept.core.spelling import shown
 
 from .host import HostFile, HostSettings

@@ -12,9 +12,9 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
+from safekept.core.records import dataclass
 from safekept.core.spelling import shown
 
 #: Where `uvx` and `pipx run` keep programs that they throw away again.

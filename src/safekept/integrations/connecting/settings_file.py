@@ -10,12 +10,12 @@ import contextlib
 import hashlib
 import os
 import stat
-from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files import durable_file, fsync_directory, write_all
 from safekept.core.files.small import read_start
 from safekept.core.owner import foreign_owner
+from safekept.core.records import dataclass
 
 #: No settings file is this large; something else lies there.
 LARGEST = 1 << 20

@@ -11,10 +11,10 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from safekept import __version__
 from safekept.core.files.small import read_start
+from safekept.core.records import dataclass
 
 from ..connecting.program import Program
 from ..connecting.settings_file import Unfit

@@ -13,13 +13,14 @@ import os
 import shlex
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from safekept.actions.base.context import UserContext
 from safekept.core.errors import SafekeptError
 from safekept.core.files import durable_write
 from safekept.core.files.small import read_document, read_start, write_document
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 
 NAME = "hermes"
 _MARK = b"# Written by safekept:"

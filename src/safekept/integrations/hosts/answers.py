@@ -8,11 +8,12 @@ import json
 import os
 import re
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from safekept.core.files import private_directory
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 
 from .event import one_line
 

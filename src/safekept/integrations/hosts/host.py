@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from safekept.core.records import dataclass
 
 from ..calls import Call
 from ..hermes.plugin.patches import named_in

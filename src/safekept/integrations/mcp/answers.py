@@ -7,9 +7,10 @@ that an answer never fills a conversation.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.errors import SafekeptError
+from safekept.core.records import dataclass
 from safekept.core.spelling import shown
 
 #: Entries of one list in an answer; what is more is counted.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from safekept.actions.base.context import HomeRef, UserContext
@@ -13,6 +13,7 @@ from safekept.actions.projects.checkpoint import CheckpointPolicy
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 from safekept.settings import Settings, load_settings
 from safekept.settings.context import context_of
 from safekept.settings.policies import policy_from

@@ -11,7 +11,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.actions.base.context import HomeRef, UserContext
 from safekept.actions.base.operations.projects import RunFacts
@@ -24,6 +24,7 @@ from safekept.core.files.small import read_regular
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep, Step
 from safekept.core.processes.foreground import Ended, find_program, run_in_foreground, terminal_kept
+from safekept.core.records import dataclass
 
 from .watcher_process import WatcherLost, WatcherProcess
 

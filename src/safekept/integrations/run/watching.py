@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
+
+from safekept.core.records import dataclass
 
 from .changes import CannotWatch, PollingWatch, Relevance, Source, Stop, best_source
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.errors import SafekeptError
+from safekept.core.records import dataclass
 
 from ..tasks import Cadence
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
+
+from safekept.core.records import dataclass
 
 from ..errors import VaultDamaged
 from ..format.blobs import ID, BlobKind

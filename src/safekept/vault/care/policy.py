@@ -12,7 +12,9 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
+
+from safekept.core.records import dataclass
 
 from ..format.snapshot import Snapshot
 

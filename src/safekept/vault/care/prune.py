@@ -14,11 +14,12 @@ steps 3 and 4 go index file by index file, so that a prune can still make room.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import NoRoom
+from safekept.core.records import dataclass
 from safekept.core.trash import GRACE
 
 from ..marks import delete_mark

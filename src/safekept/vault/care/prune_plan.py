@@ -8,12 +8,13 @@ a snapshot, index or directory that cannot be read, a used blob that no sound pa
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.next_step import NextStep, Step
+from safekept.core.records import dataclass
 from safekept.core.trash import GRACE
 
 from ..errors import VaultDamaged

@@ -9,10 +9,11 @@ all that it holds, and is named in the result.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from safekept.core.events import Event, Listener, silent
+from safekept.core.records import dataclass
 
 from ..errors import NotProven, VaultDamaged
 from ..format import pack as pack_file

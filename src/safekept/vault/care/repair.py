@@ -11,10 +11,11 @@ stay where they are until a prune.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from safekept.core.events import Event, Listener, silent
+from safekept.core.records import dataclass
 
 from ..errors import VaultDamaged
 from ..format.blobs import PackEntry

@@ -17,8 +17,10 @@ Counts, not ages, decide by default, so a clock that jumps forward makes nothing
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
+
+from safekept.core.records import dataclass
 
 from ..errors import VaultDamaged
 from ..format.snapshot import Snapshot

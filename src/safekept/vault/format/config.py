@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from dataclasses import dataclass
 
 from safekept.core.errors import BAD_SHAPE
+from safekept.core.records import dataclass
 
 VERSION = 2
 READABLE = (1, 2)

@@ -13,12 +13,13 @@ import json
 import os
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from cryptography.hazmat.primitives.poly1305 import Poly1305
+
+from safekept.core.records import dataclass
 
 from .blobs import Buffer
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from safekept.core.errors import BAD_SHAPE
+from safekept.core.records import dataclass
 
 from .blobs import ID
 from .go_text import format_time, json_text, parse_time

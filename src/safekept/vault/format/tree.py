@@ -13,10 +13,11 @@ import json
 import os
 import stat
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from safekept.core.errors import BAD_SHAPE
+from safekept.core.records import dataclass
 
 from .blobs import ID
 from .go_text import format_time, json_text, parse_time, quote, unquote

@@ -13,11 +13,12 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
+from safekept.core.records import dataclass
 from safekept.core.worker import Worker
 
 from ..format.crypto import Unauthentic

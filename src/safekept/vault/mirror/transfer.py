@@ -15,10 +15,10 @@ import hashlib
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.objects.errors import PlaceWrong, wrong
+from safekept.core.records import dataclass
 from safekept.core.worker import Worker
 
 from ..errors import VaultDamaged

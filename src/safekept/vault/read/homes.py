@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from safekept.core.entries import CHUNK, BytesContent, Content, DatabaseFacts, Entry, Kind, Outcome, Remark
+from safekept.core.records import dataclass
 
 from ..errors import VaultDamaged
 from ..format.snapshot import Snapshot

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from safekept.core.entries import Remark
 from safekept.core.errors import BAD_SHAPE
 from safekept.core.events import Event, Listener, silent
+from safekept.core.records import dataclass
 
 from ..errors import VaultDamaged
 from ..format.blobs import ID, BlobKind

@@ -12,10 +12,10 @@ import hashlib
 import json
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from safekept.core.errors import BAD_SHAPE
+from safekept.core.records import dataclass
 
 from ..errors import VaultDamaged
 from ..format.crypto import Key, Unauthentic

@@ -12,12 +12,13 @@ import json
 import os
 import pwd
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from safekept.core.errors import BAD_SHAPE
 from safekept.core.next_step import NextStep, Step
 from safekept.core.processes.process import boot, process_space, surely_gone, uptime
+from safekept.core.records import dataclass
 
 from ..errors import VaultDamaged, VaultLocked
 from ..format.crypto import Key

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import dataclasses
 import threading
 from collections.abc import Collection
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
+
+from safekept.core.records import dataclass
 
 from ..errors import LockLost, NotProven
 from ..format.blobs import BlobKind, Buffer, PackEntry, blob_id
@@ -55,7 +56,7 @@ _LARGEST = 1 << 31
 _SMALL, _QUICK = 64 << 10, 1
 
 
-@dataclasses.dataclass(slots=True)
+@dataclass(slots=True)
 class Saved:
     """What was really added."""
 

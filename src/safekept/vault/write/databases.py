@@ -10,12 +10,13 @@ import collections
 import concurrent.futures
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NamedTuple
 
 from blake3 import blake3
 
 from safekept.core.entries import CHUNK, Content, DatabaseFacts, Entry, Outcome, Remark
+from safekept.core.records import dataclass
 
 from ..format.blobs import ID, BlobKind, blob_id
 from ..format.go_text import format_time

@@ -14,11 +14,12 @@ import hashlib
 import marshal
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from safekept.core.entries import DatabaseFacts, Entry, Outcome, Remark
 from safekept.core.files import sweep_temporaries
+from safekept.core.records import dataclass
 
 from ..format.blobs import ID, BlobKind
 from .cache_file import CacheFile, derived

@@ -11,12 +11,13 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from safekept import __version__
 from safekept.core.entries import BytesContent, Source
 from safekept.core.events import Listener, silent
+from safekept.core.records import dataclass
 
 from ..format.go_text import format_time
 from ..format.snapshot import Snapshot

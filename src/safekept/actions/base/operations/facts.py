@@ -12,11 +12,12 @@ Python take from `document()` what the line says too, so that no two of them can
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any, ClassVar, Self
 
 from safekept.core.journal import Record
 from safekept.core.next_step import Step, read_step
+from safekept.core.records import dataclass
 
 
 def documented(name: str = "") -> Any:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
+
+from safekept.core.records import dataclass
 
 from .facts import Facts, counted, documented
 

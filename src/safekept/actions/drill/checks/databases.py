@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from safekept.core.events import Event, Listener
+from safekept.core.records import dataclass
 from safekept.core.sqlite import is_database
 from safekept.core.sqlite.check import examine_aloud
 from safekept.core.sqlite.format import CORRUPT, NOTADB, connect, error_code

@@ -14,13 +14,13 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from safekept.core.agents import compose, members
 from safekept.core.events import Event, Listener
 from safekept.core.files import quick_write
 from safekept.core.files.small import read_regular
+from safekept.core.records import dataclass
 from safekept.core.sqlite.check import count as ask
 from safekept.core.sqlite.format import connect
 

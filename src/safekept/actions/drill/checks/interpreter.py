@@ -14,10 +14,10 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from safekept.core.files.small import read_start
 from safekept.core.owner import Owner, chosen_by, foreign_owner
+from safekept.core.records import dataclass
 from safekept.home.as_owner import Worker
 from safekept.home.landing import discard
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, BinaryIO
 
 from safekept.core.entries import Entry, Kind
 from safekept.core.files.small import open_regular
+from safekept.core.records import dataclass
 from safekept.home.landing import Item, Root
 from safekept.home.layout import Layout
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from safekept.core.entries import Entry, Kind, Outcome, Remark
 from safekept.core.files.small import read_start
+from safekept.core.records import dataclass
 from safekept.core.sqlite import HEADER, SIDECARS, is_database
 from safekept.home.landing import is_area
 from safekept.home.layout import Layout

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from safekept.core.events import Listener, silent
 from safekept.core.files.small import read_start
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 from safekept.home.layout import Layout
 from safekept.vault.read import HomeSource, snapshot_source
 from safekept.vault.snapshots import list_snapshots

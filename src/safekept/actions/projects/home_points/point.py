@@ -5,9 +5,8 @@ Nothing here needs the vault that holds it: whoever only lists or names points p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from safekept.core.errors import SafekeptError
+from safekept.core.records import dataclass
 
 SHORT = 8
 SHORTEST_PREFIX = 4

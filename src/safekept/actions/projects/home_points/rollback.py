@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.entries import Outcome
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.journal import new_id
+from safekept.core.records import dataclass
 from safekept.home.landing import Landed, LandingPlan, Removals, Targets, expire, land, plan_landing
 
 from ...base.context import UserContext

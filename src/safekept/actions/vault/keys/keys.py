@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import silent
@@ -16,6 +15,7 @@ from safekept.core.files.small import read_regular
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
 from safekept.core.owner import held_output
+from safekept.core.records import dataclass
 from safekept.vault.errors import KeyInUse, NoSuchKey, WrongKey
 from safekept.vault.repo import FOR_PASSPHRASE, BadKeyFile, KeyFile, Repository, Secret
 from safekept.vault.storage import FileKind

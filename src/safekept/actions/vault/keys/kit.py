@@ -15,7 +15,7 @@ import re
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
@@ -24,6 +24,7 @@ from safekept.core.files.small import read_start
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
 from safekept.core.owner import held_output
+from safekept.core.records import dataclass
 from safekept.core.versions import version_text
 from safekept.vault.errors import WrongKey
 from safekept.vault.format import Snapshot

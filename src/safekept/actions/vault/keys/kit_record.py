@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
@@ -17,6 +16,7 @@ from safekept.core.files.small import read_document, write_document
 from safekept.core.journal import Record, new_id
 from safekept.core.next_step import NextStep
 from safekept.core.objects.address import is_address
+from safekept.core.records import dataclass
 from safekept.vault.repo import KeyFile, Repository
 
 from ...base.context import UserContext

@@ -9,12 +9,13 @@ import base64
 import binascii
 import hmac
 import re
-from dataclasses import dataclass
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from safekept.core.records import dataclass
 
 VERSION = b"age-encryption.org/v1\n"
 FAMILY = b"age-encryption.org/"

@@ -11,8 +11,9 @@ import binascii
 import hashlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from safekept.core.records import dataclass
 
 from .format import FILE_KEY, NotAHeader, Stanza, derived, unpadded
 from .keys import agreed, share_of, unwrapped, wrapped

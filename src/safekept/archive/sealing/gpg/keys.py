@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 
 from ...errors import NOTHING_WRITTEN
 from ..errors import GpgKeyAmbiguous, GpgKeyCannotEncrypt, GpgKeyUnknown, bad_recipient, gpg_failed

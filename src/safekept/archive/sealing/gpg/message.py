@@ -10,9 +10,9 @@ import base64
 import binascii
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from safekept.core.errors import SafekeptError
+from safekept.core.records import dataclass
 
 from ...container.handle import Handle
 from ...container.limits import Limits

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from safekept.actions.base.context import UserContext
 from safekept.actions.base.unfinished import Unfinished
@@ -15,6 +15,7 @@ from safekept.actions.setup.survey import AgentPlace, Survey
 from safekept.core.ages import seconds_text
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import Step
+from safekept.core.records import dataclass
 from safekept.vault.repo import Secret
 
 from ...console import Console, path_text, size_text

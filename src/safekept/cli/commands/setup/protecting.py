@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from safekept.actions.setup.steps import (
 from safekept.actions.setup.survey import AgentPlace, FoundHome, Survey, find_homes, survey
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
+from safekept.core.records import dataclass
 from safekept.home.scan import Selection
 from safekept.integrations.connecting.agents import agents_here
 from safekept.integrations.connecting.overview import host_statuses

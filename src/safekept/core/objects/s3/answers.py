@@ -7,10 +7,10 @@ key ids and signed strings, which belong in no error of ours.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from ...errors import SafekeptError
 from ...files import NoRoom
+from ...records import dataclass
 from ..errors import WHOLE, PlaceMissing, refused, unreachable
 
 _STATUS = re.compile(r"status code: (\d{3})")

@@ -15,10 +15,11 @@ import shlex
 import subprocess
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
+from ...records import dataclass
 from ..errors import PlaceRefused
 
 if TYPE_CHECKING:

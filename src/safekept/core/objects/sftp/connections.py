@@ -13,10 +13,10 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from ...errors import SafekeptError
 from ...files import NoRoom
+from ...records import dataclass
 from ...spelling import shell_word
 from ..errors import WHOLE, HostKeyRefused, ProgramMissing, refused, unreachable
 from .channel import Channel, Lost, Refusal

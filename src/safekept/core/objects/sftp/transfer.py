@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from ...records import dataclass
 from ..base import Content, Stored
 from .channel import Channel, Endless, Lost, Refusal
 from .wire import Attributes, Packet, Status, long_number, mode_only, number, text

@@ -7,8 +7,9 @@ takes for a broken server.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from enum import IntEnum
+
+from ...records import dataclass
 
 
 class MalformedAnswer(Exception):

@@ -15,10 +15,10 @@ import bisect
 import os
 import struct
 from array import array
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...entries import Outcome
+from ...records import dataclass
 from ..descriptors import Descriptors
 from ..format import BUSY, CANTOPEN, LOCKED, READONLY, connect, error_code
 from .locks import Patience

@@ -12,10 +12,10 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from dataclasses import dataclass
 
 from ...entries import EntryLost, Outcome, Remark
 from ...events import Listener
+from ...records import dataclass
 from ..descriptors import Descriptors
 from ..fold import DatabaseDamaged, fold
 from ..format import CORRUPT, NOTADB, error_code, is_database, page_size_of, uses_wal

@@ -13,9 +13,10 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from ...records import dataclass
 from ..descriptors import in_use
 from ..format import BUSY, ERROR, LOCKED, connect, error_code
 from .pages import NotLean

@@ -15,10 +15,10 @@ import re
 import struct
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING
 
+from ...records import dataclass
 from ..hold.pinned import Pinned
 from .pages import NotLean, free_pages, kept_pages, shape_of
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from ...records import dataclass
 from ..hold.pinned import Pinned
 from .image import LeanImage
 from .pages import NotLean

@@ -13,9 +13,9 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ...records import dataclass
 from ..format import page_size_of
 
 if TYPE_CHECKING:

@@ -7,8 +7,10 @@ sent them without anything of SQLite being loaded.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
+
+from ...records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

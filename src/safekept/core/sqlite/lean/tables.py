@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from ...records import dataclass
 from .image import Emptied
 from .pages import NotLean
 from .request import Recipe, quoted, rebuild_statement

@@ -12,12 +12,13 @@ import hashlib
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from safekept.core.entries import ZEROS, Content, Entry, EntryLost, Kind, Remark, Source
 from safekept.core.events import Event, Listener
 from safekept.core.files import start_writeback, write_all
+from safekept.core.records import dataclass
 from safekept.core.sqlite import is_database
 from safekept.core.worker import Digest, Worker
 

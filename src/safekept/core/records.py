@@ -1,0 +1,137 @@
+"""Records: dataclasses whose methods are written when they are first needed.
+
+The standard library writes six methods of every class as text and compiles them when the class is made. A
+command takes in two hundred classes and makes objects of a few, and two fifths of what `status` cost went
+into methods that nobody called. Here fields and slots are the standard library's own, so that `fields`,
+`replace`, `asdict` and `match` know a record; `__init__` is compiled when the first object is made, and the
+other methods are ordinary functions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import MISSING, FrozenInstanceError
+from operator import attrgetter
+from reprlib import recursive_repr
+from typing import TYPE_CHECKING, Any
+
+
+class _Factory:
+    """Stands for a value that is made anew for each object."""
+
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
+_MADE = _Factory()
+
+
+class _Later:
+    """The `__init__` of a record of which there is no object yet; it puts the real one in its place."""
+
+    def __init__(self, cls: type, frozen: bool) -> None:
+        self.cls, self.frozen = cls, frozen
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        made = _init(self.cls, self.frozen)
+        setattr(self.cls, "__init__", made)  # noqa: B010
+        return made if instance is None else made.__get__(instance, owner)
+
+
+def _record(
+    cls: type | None = None,
+    /,
+    *,
+    frozen: bool = False,
+    kw_only: bool = False,
+    slots: bool = False,
+    repr: bool = True,
+) -> Any:
+    """As `dataclasses.dataclass`, with the options that this house uses."""
+
+    def made(cls: type) -> type:
+        cls.__doc__ = cls.__doc__ or cls.__name__  # else its signature is asked for, and that costs most
+        bare: type = dataclasses.dataclass(
+            cls, init=False, repr=False, eq=False, kw_only=kw_only, slots=slots
+        )
+        for name, method in _methods(bare, frozen, repr).items():
+            if name not in vars(bare):
+                setattr(bare, name, method)
+        return bare
+
+    return made if cls is None else made(cls)
+
+
+def _methods(cls: type, frozen: bool, shown: bool) -> dict[str, object]:
+    names = [one.name for one in dataclasses.fields(cls) if one.compare]
+    values = _values(names)
+
+    def same(self: object, other: object) -> bool:
+        return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
+
+    found: dict[str, object] = {"__init__": _Later(cls, frozen), "__eq__": same, "__hash__": None}
+    if shown:
+        found["__repr__"] = _shown
+    if frozen:
+        found |= {"__hash__": lambda self: hash(values(self)), "__setattr__": _refuse, "__delattr__": _refuse}
+        found |= {"__getstate__": _state, "__setstate__": _take_state}
+    return found
+
+
+def _values(names: list[str]) -> Callable[[object], tuple[object, ...]]:
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda record: tuple(getattr(record, name) for name in names)
+
+
+@recursive_repr()
+def _shown(self: Any) -> str:
+    told = (f"{one.name}={getattr(self, one.name)!r}" for one in dataclasses.fields(self) if one.repr)
+    return f"{type(self).__qualname__}({', '.join(told)})"
+
+
+def _refuse(self: object, name: str, *value: object) -> None:
+    raise FrozenInstanceError(f"cannot {'assign to' if value else 'delete'} field {name!r}")
+
+
+def _state(self: Any) -> list[object]:
+    return [getattr(self, one.name) for one in dataclasses.fields(self)]
+
+
+def _take_state(self: Any, state: list[object]) -> None:
+    for one, value in zip(dataclasses.fields(self), state, strict=True):
+        object.__setattr__(self, one.name, value)
+
+
+def _init(cls: type, frozen: bool) -> Any:
+    """Compile the `__init__` of a class from its fields."""
+    known: dict[str, object] = {"_set": object.__setattr__, "_made": _MADE}
+    parameters: dict[bool, list[str]] = {False: [], True: []}
+    lines = []
+    for one in dataclasses.fields(cls):
+        parameter = value = one.name
+        if one.default is not MISSING:
+            known[f"_default_{one.name}"] = one.default
+            parameter = f"{one.name}=_default_{one.name}"
+        elif one.default_factory is not MISSING:
+            known[f"_make_{one.name}"] = one.default_factory
+            parameter = f"{one.name}=_made"
+            value = f"_make_{one.name}() if {one.name} is _made else {one.name}"
+        parameters[one.kw_only is True].append(parameter)
+        lines.append(f"_set(self, {one.name!r}, {value})" if frozen else f"self.{one.name} = {value}")
+    if hasattr(cls, "__post_init__"):
+        lines.append("self.__post_init__()")
+    named = ["*", *parameters[True]] if parameters[True] else []
+    head = f"def __init__(self, {', '.join([*parameters[False], *named])}):"
+    exec("\n ".join([head, *(lines or ["pass"])]), known)  # noqa: S102 - the text is of our own field names
+    made: Any = known["__init__"]
+    made.__annotations__ = {one.name: one.type for one in dataclasses.fields(cls)} | {"return": None}
+    made.__module__, made.__qualname__ = cls.__module__, f"{cls.__qualname__}.__init__"
+    return made
+
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+    dataclass = _record
