@@ -11,10 +11,10 @@ import os
 from urllib.parse import urlsplit
 
 from safekept.core.objects.ssh_host import ssh_host
-from safekept.core.this_machine import disks_of, in_memory, is_this_machine
 
 from ..base.context import UserContext
 from .destination import DestinationSetting
+from .this_machine import disks_of, in_memory, is_this_machine
 
 #: What `rclone config` calls remotes that are no place of their own.
 _LOCAL_REMOTES = ("local", "memory")

@@ -7,8 +7,8 @@ import socket
 
 import pytest
 
-from safekept.core import this_machine
-from safekept.core.this_machine import disks_of, in_memory, is_this_machine
+from safekept.actions.offsite import this_machine
+from safekept.actions.offsite.this_machine import disks_of, in_memory, is_this_machine
 
 
 def test_every_name_and_address_of_this_machine_is_known_for_what_it_is():
