@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files import temporary_name
-from safekept.core.files.tree import LinkSafeTree
+from safekept.core.files.tree import LinkSafeTree, change_mode
 from safekept.core.next_step import NextStep
 
 from ..checkpoint import FileState
@@ -157,12 +157,7 @@ class ProjectTree(LinkSafeTree):
         parent, name = self.parent(path)
         now = os.stat(name, dir_fd=parent, follow_symlinks=False)
         if mode is not None and not stat.S_ISLNK(now.st_mode) and stat.S_IMODE(now.st_mode) != mode:
-            descriptor = os.open(name, getattr(os, "O_PATH", 0) | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
-            try:
-                # A walking descriptor cannot be changed through; its name in /proc can, and is no link.
-                os.chmod(f"/proc/self/fd/{descriptor}", mode)
-            finally:
-                os.close(descriptor)
+            change_mode(parent, name, mode)
         if mtime_ns is not None and now.st_mtime_ns != mtime_ns:
             os.utime(name, ns=(now.st_atime_ns, mtime_ns), dir_fd=parent, follow_symlinks=False)
 

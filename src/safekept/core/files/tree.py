@@ -25,6 +25,24 @@ from .stable import READ
 WALK = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN_AT_ONCE = 64
 _ELSEWHERE = (".", "..")  # no links, and yet they lead away from where a name says
+_NAME = getattr(os, "O_PATH", 0) | os.O_NOFOLLOW | os.O_CLOEXEC
+_BY_DESCRIPTOR = "/proc/self/fd"
+
+
+def change_mode(parent: int, name: str, mode: int) -> None:
+    """Give what is under this name a mode: it itself, and never what a link there leads to."""
+    if os.chmod in os.supports_follow_symlinks:
+        os.chmod(name, mode, dir_fd=parent, follow_symlinks=False)
+        return
+    if not os.path.isdir(_BY_DESCRIPTOR):  # nothing here can change a mode without following
+        os.chmod(name, mode, dir_fd=parent)
+        return
+    # Nothing is opened by this but the name: no lock of a database is dropped, no right to read is needed.
+    descriptor = os.open(name, _NAME, dir_fd=parent)
+    try:
+        os.chmod(f"{_BY_DESCRIPTOR}/{descriptor}", mode)
+    finally:
+        os.close(descriptor)
 
 
 def _no_name(path: str) -> FileNotFoundError:

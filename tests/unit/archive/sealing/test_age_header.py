@@ -141,7 +141,7 @@ def test_a_passphrase_opens_what_it_wrapped_and_its_cost_is_bounded():
     assert secret.unwrap(stanza) == KEY
     assert Passphrase("wrong horse").unwrap(stanza) is None
     salt = stanza.arguments[0]
-    for work in ("23", "99", "0", "04", "+4", "-4", "4x", "", "0x4", "100"):
+    for work in ("21", "22", "23", "99", "0", "04", "+4", "-4", "4x", "", "0x4", "100"):
         with pytest.raises(NotAHeader):
             secret.unwrap(Stanza("scrypt", (salt, work), stanza.body))
     for arguments in ((salt,), (salt, "4", "x"), ("AAAA", "4"), (salt[:-1] + "!", "4")):

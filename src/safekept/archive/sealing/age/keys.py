@@ -77,8 +77,8 @@ def _regroup(data: bytes | list[int], width: int, into: int, *, pad: bool) -> li
 PUBLIC, PRIVATE = "age", "age-secret-key-"
 _X25519 = b"age-encryption.org/v1/X25519"
 _SCRYPT = b"age-encryption.org/v1/scrypt"
-#: 2^18: a second and 256 MB, as age itself takes. More than 2^22 is a trap for whoever opens it.
-WORK, WORK_LIMIT = 18, 22
+#: 2^18: a second and 256 MB, as age itself takes. More than 2^20, 1 GB, is a trap for whoever opens it.
+WORK, WORK_LIMIT = 18, 20
 _DECIMAL = re.compile(r"[1-9][0-9]?")
 _NONCE = bytes(12)
 
@@ -195,7 +195,7 @@ class Passphrase:
         if len(salt) != 16:
             raise NotAHeader("a line of it is broken")
         if work > WORK_LIMIT:
-            raise NotAHeader("it asks for more memory than any honest one")
+            raise NotAHeader("opening it would take more than 1 GB of memory, which no honest one asks for")
         return unwrapped(self._stretched(salt, work), stanza.body)
 
     def _stretched(self, salt: bytes, work: int) -> bytes:

@@ -12,6 +12,7 @@ import os
 from safekept.core.entries import Content, EntryLost, Outcome, Remark
 from safekept.core.files import write_all
 from safekept.core.files.small import read_start
+from safekept.core.files.tree import change_mode
 from safekept.core.sqlite import CaptureOptions, DatabaseHeld, DatabaseLocked, Watch, restore_into, watching
 from safekept.core.sqlite.capture import capture
 from safekept.core.sqlite.descriptors import in_use
@@ -246,5 +247,5 @@ def _write(content: Content, descriptor: int) -> None:
 def _set_live_metadata(tree: Tree, path: str, facts: os.stat_result) -> None:
     """Mode and time by name only: opening a live database and closing it again drops locks."""
     parent, name = tree.parent(path)
-    os.chmod(name, facts.st_mode & 0o777, dir_fd=parent)
+    change_mode(parent, name, facts.st_mode & 0o777)
     os.utime(name, ns=(facts.st_atime_ns, facts.st_mtime_ns), dir_fd=parent, follow_symlinks=False)

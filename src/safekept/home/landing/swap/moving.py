@@ -13,7 +13,7 @@ import stat
 
 from safekept.core.entries import CHUNK
 from safekept.core.files import write_all
-from safekept.core.files.tree import WALK
+from safekept.core.files.tree import change_mode
 
 from ..tree import Tree
 
@@ -173,12 +173,9 @@ def _discard(parent: int, name: str) -> bool:
 def _open_to_empty(parent: int, name: str) -> int:
     """A directory, open, with the rights that emptying it needs; never a link that took its place."""
     if os.geteuid() != 0:
-        walking = os.open(name, WALK, dir_fd=parent)
-        try:
-            if os.fstat(walking).st_mode & 0o700 != 0o700:
-                os.chmod(f"/proc/self/fd/{walking}" if os.path.isdir("/proc/self/fd") else name, 0o700)
-        finally:
-            os.close(walking)
+        facts = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        if facts.st_mode & 0o700 != 0o700:
+            change_mode(parent, name, 0o700)
     return os.open(name, _READ | os.O_DIRECTORY, dir_fd=parent)
 
 
@@ -240,5 +237,5 @@ def _set_metadata(parent: int, name: str, facts: os.stat_result) -> None:
     if os.geteuid() == 0:
         os.chown(name, facts.st_uid, facts.st_gid, dir_fd=parent, follow_symlinks=False)
     if not stat.S_ISLNK(facts.st_mode):
-        os.chmod(name, stat.S_IMODE(facts.st_mode), dir_fd=parent)
+        change_mode(parent, name, stat.S_IMODE(facts.st_mode))
     os.utime(name, ns=(facts.st_atime_ns, facts.st_mtime_ns), dir_fd=parent, follow_symlinks=False)
