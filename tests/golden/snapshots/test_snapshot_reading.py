@@ -11,6 +11,7 @@ from contextlib import closing
 
 import pytest
 
+from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
 from safekept.home.scan.scanning import Selection
 from safekept.vault.repo.loader import BlobLoader
 from safekept.vault.repo.repository import Repository
@@ -250,7 +251,9 @@ def test_the_history_of_a_file_has_its_distinct_versions_and_how_to_get_them(her
     done = say("history", "memories/MEMORY.md", "--diff")
     assert done.code == 0, done.err
     assert done.out.startswith("memories/MEMORY.md: 2 versions in 4 snapshots\n")
+    assert done.out.splitlines()[1].split() == "ID WRITTEN SIZE SEEN".split()
     lines = [line for line in done.out.splitlines() if re.match(r"  [0-9a-f]{8}  ", line)]
+    assert done.out.splitlines()[1].index("SEEN") == lines[0].index("first seen")
     assert len(lines) == 2 and lines[0].endswith("in 2 snapshots  now"), lines
     assert "      -first\n      +second\n" in done.out
     assert "The file in the home is the version marked `now`\n" in done.out
@@ -281,6 +284,51 @@ def test_a_file_that_was_never_stored_is_said(here, home, say):
         "  Kept       Nothing was changed\n"
         f"  Next       See what the newest one holds: `safekept snapshot show {taken.id[:8]}`\n"
     )
+
+
+def test_history_says_that_the_vault_holds_another_home_and_shows_it_when_asked(here, home, say, tmp_path):
+    """As after a rebuild under another path: the old versions lie under the old one."""
+    old = make_hermes_home(str(tmp_path / "old/.hermes"), profiles=(), awkward=False)
+    put(old, "SOUL.md", "of old\n")
+    put(old, "memories/OLD.md", "only there\n")
+    before = take(here, old, check="never").id[:8]
+    put(home, "SOUL.md", "of now\n")
+    take(here, home, check="never")
+    done = say("history", "SOUL.md")
+    assert done.out.startswith("SOUL.md: 1 version in 1 snapshot\n")
+    hint = f"Not looked at: 1 snapshot of {old} (`safekept history SOUL.md --all`)\n"
+    assert hint in done.out, done.out
+    assert json.loads(say("history", "SOUL.md", "--json").out)["elsewhere"] == 1
+    everything = say("history", "SOUL.md", "--all")
+    assert everything.out.startswith("SOUL.md: 2 versions in 2 snapshots\n"), everything.out
+    assert f", of {old}\n" in everything.out and "Not looked at" not in everything.out
+    command = re.search(rf"`safekept (snapshot restore {before} SOUL\.md)`\n$", everything.out)
+    assert say(*command[1].split(), "--yes").code == 0, "into the home that is here"
+    with open(os.path.join(home, "SOUL.md")) as file:
+        assert file.read() == "of old\n"
+    gone = say("history", "memories/OLD.md")
+    assert gone.code == 1
+    assert f"Look into 1 snapshot of {old} as well: `safekept history memories/OLD.md --all`" in gone.err
+    assert before in say("history", "memories/OLD.md", "--all").out
+    assert say("history", "nowhere.md", "--all").code == 1
+
+
+def test_history_before_the_first_snapshot_of_this_home_says_that_another_is_there(here, home, say, tmp_path):
+    old = make_hermes_home(str(tmp_path / "old"), profiles=(), awkward=False)
+    take(here, old, check="never")
+    done = say("history", "SOUL.md")
+    assert done.code == 1 and f"This vault holds no snapshots of `{home}` yet" in done.err
+    assert f"Look into 1 snapshot of {old} as well: `safekept history SOUL.md --all`" in done.err
+
+
+def test_history_does_not_speak_of_the_homes_of_other_agents(here, home, say, tmp_path):
+    other = str(tmp_path / "notes")
+    put(other, "SOUL.md", "nobody's")
+    create_snapshot(here, SnapshotRequest(here.locate(other, "generic"), check="never"))
+    take(here, home, check="never")
+    done = say("history", "SOUL.md")
+    assert done.code == 0 and "Not looked at" not in done.out
+    assert "1 version in 1 snapshot" in say("history", "SOUL.md", "--all").out
 
 
 def test_history_loads_only_the_directories_along_the_path(here, home, say, monkeypatch):

@@ -7,7 +7,7 @@ with the words that choose one of them.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from safekept.core.ages import seconds_text
@@ -25,6 +25,8 @@ _SHOWN = 12
 
 class SeveralHomes(SafekeptError):
     code, exit_code = "several-homes", 2
+    #: For each home, as listed: which host, path, agent or vault a request has to name, to mean no other.
+    choices: Sequence[Mapping[str, str]] = ()
 
 
 @dataclass(slots=True)
@@ -113,7 +115,7 @@ def choose_home(
         left = [one for one in left if one.home == target] or left
     if len(left) == 1:
         return left[0]
-    shown = list(left or homes)
+    shown = sorted(left or homes, key=lambda one: one.newest_whole.snapshot.time_ns, reverse=True)
     named = " and ".join(f"`{value}`" for value in (host, layout, of) if value)
     what = (
         f"`{place}` holds {len(shown)} homes, and which one is meant is not clear:"
@@ -121,30 +123,49 @@ def choose_home(
         else f"`{place}` holds nothing of {named}; there is:"
     )
     now = time.time()
-    lines = [_line(one, now) for one in shown[:_SHOWN]]
+    lines = [_line(number, one, now) for number, one in enumerate(shown[:_SHOWN], 1)]
     if len(shown) > _SHOWN:
         lines.append(f"… and {len(shown) - _SHOWN:,} more")
-    raise SeveralHomes(
+    choices = [_choice(one, shown) for one in shown[:_SHOWN]]
+    error = SeveralHomes(
         "\n".join([what, *lines]),
         kept="Nothing was changed",
-        next_steps=tuple(_command(place, one, shown) for one in shown[:3]),
+        next_steps=tuple(
+            _command(place, choice, f"Home {number}:") for number, choice in enumerate(choices[:3], 1)
+        ),
         homes=[one.as_dict() for one in shown],
     )
+    error.choices = choices if left else ()
+    raise error
 
 
-def _line(one: HomeInVault, now: float) -> str:
-    age = seconds_text(max(0.0, now - one.newest.snapshot.time_ns / 1e9))
-    return f"  {one.host or 'unknown'}  {one.home}  {one.layout or 'unknown'}  {age} old"
+def _line(number: int, one: HomeInVault, now: float) -> str:
+    """`1  vm  /home/ada/.hermes  hermes  4 snapshots, newest 2026-11-16 13:59, 1 min old`."""
+    newest, count = one.newest_whole.snapshot.time_ns / 1e9, len(one.snapshots)
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(newest))
+    kept = f"{count:,} snapshot{'s' if count > 1 else ''}, newest {when}"
+    age = seconds_text(max(0.0, now - newest))
+    named = f"{one.host or 'unknown'}  {one.home}  {one.layout or 'unknown'}"
+    return f"  {number}  {named}  {kept}, {age} old"
 
 
-def _command(place: str, one: HomeInVault, among: Sequence[HomeInVault]) -> NextStep:
+def _choice(one: HomeInVault, among: Sequence[HomeInVault]) -> dict[str, str]:
     """What chooses this one and no other."""
-    words = [place]
+    choice = {}
     if len({other.vault for other in among}) > 1:
-        words, among = [one.vault], [other for other in among if other.vault == one.vault]
+        choice["place"], among = one.vault, [other for other in among if other.vault == one.vault]
     if len({other.host for other in among}) > 1 and one.host:
-        words += ["--host", one.host]
+        choice["host"] = one.host
     beside = [other for other in among if other.host == one.host]
-    if len(beside) > 1:
-        words += ["--of", one.home] if len({other.home for other in beside}) > 1 else ["--layout", one.layout]
-    return NextStep("rebuild", tuple(words))
+    if len({other.home for other in beside}) > 1:
+        choice["of"] = one.home
+    elif len(beside) > 1:
+        choice["layout"] = one.layout
+    return choice
+
+
+def _command(place: str, choice: Mapping[str, str], before: str) -> NextStep:
+    words = [choice.get("place", place)]
+    for name in ("host", "of", "layout"):
+        words += [f"--{name}", choice[name]] if name in choice else []
+    return NextStep("rebuild", tuple(words), before=before)

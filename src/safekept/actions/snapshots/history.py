@@ -23,7 +23,7 @@ from ..base.context import HomeRef, UserContext
 from ..vault.opening import open_vault
 from .choosing import latest
 from .contents import patch, text_of
-from .listing import Listed, Listing, list_home
+from .listing import Listed, Listing, is_of, list_home, newest_first
 from .live_home import looks_like_database
 from .stored_home import NotAHome, open_stored, path_in_home, reading
 
@@ -61,11 +61,20 @@ class History:
     place: HomeRef
     versions: list[Version] = field(default_factory=list)
     searched: int = 0  # snapshots that were looked at
+    elsewhere: list[Listed] = field(default_factory=list)  # of other homes of this agent; not looked at
     remarks: list[Remark] = field(default_factory=list)  # where it could not be looked for
     #: "same", "changed", "missing", "directory", or "database" for one that is not compared.
     live: str = ""
     directory: Listed | None = None  # the newest snapshot in which the path is a directory
     patches: list[list[str]] = field(default_factory=list)  # from each version's predecessor to it
+
+    @property
+    def elsewhere_text(self) -> str:
+        """`4 snapshots of /home/ada/.hermes`."""
+        homes = sorted({one.home for one in self.elsewhere})
+        of = homes[0] if len(homes) == 1 else f"{len(homes)} other homes"
+        count = len(self.elsewhere)
+        return f"{count:,} snapshot{'s' if count > 1 else ''} of {of}"
 
 
 def history(
@@ -75,13 +84,17 @@ def history(
     *,
     directory: str = "",
     with_patches: bool = False,
+    every: bool = False,
     listener: Listener = silent,
 ) -> History:
-    """Look for one file in every snapshot of a home."""
+    """Look for one file in every snapshot of a home; `every`: in those of its agent's other homes, too."""
     with open_vault(context, listener=listener) as repository, reading(repository, listener):
         listing = list_home(repository, place.home)
-        found = History(_name(place, path, directory, repository, listing), place)
-        for one, source, node in _nodes(context, repository, listing, found, listener):
+        alike = listing.alike(place.layout.name)
+        snapshots = newest_first([*listing.of_home, *alike]) if every else listing.of_home
+        found = History(_name(place, path, directory, repository, snapshots), place)
+        found.elsewhere = [] if every else alike
+        for one, source, node in _nodes(context, repository, snapshots, found, listener):
             _add(found, one, source, node)
         if not found.versions:
             raise _never_seen(found, place, _newest(listing))
@@ -92,9 +105,9 @@ def history(
         return found
 
 
-def _name(place: HomeRef, path: str, directory: str, repository: Repository, listing: Listing) -> str:
+def _name(place: HomeRef, path: str, directory: str, repository: Repository, snapshots: list[Listed]) -> str:
     """What the path is called in the home; the newest snapshots say which reading is meant."""
-    for one in listing.of_home[:20]:
+    for one in snapshots[:20]:
         source, _ = snapshot_source(repository, one.snapshot)
         name = path_in_home(path, (place.home, "/" + source.roots[0].place), directory, source)
         try:
@@ -109,7 +122,8 @@ def _source(
     context: UserContext, repository: Repository, one: Listed, place: HomeRef, path: str
 ) -> HomeSource:
     """The snapshot as a home, without reading its account where the path needs none."""
-    light = HomeSource(repository, one.snapshot, [StoredRoot("", place.home.strip("/"))], None, [])
+    home = place.home if is_of(one.snapshot, place.home) else one.home
+    light = HomeSource(repository, one.snapshot, [StoredRoot("", home.strip("/"))], None, [])
     if not path.startswith("_external/") and light.node("") is not None:
         return light
     return open_stored(context, repository, one).source
@@ -118,14 +132,13 @@ def _source(
 def _nodes(
     context: UserContext,
     repository: Repository,
-    listing: Listing,
+    snapshots: list[Listed],
     found: History,
     listener: Listener,
 ) -> Iterator[tuple[Listed, HomeSource, Node]]:
     """Where the file is, oldest first."""
-    every = listing.of_home
-    total = len(every)
-    for done, one in enumerate(reversed(every)):
+    total = len(snapshots)
+    for done, one in enumerate(reversed(snapshots)):
         listener(Event("look", done, total, "snapshots", one.short))
         found.searched += 1
         try:
@@ -213,11 +226,15 @@ def _newest(listing: Listing) -> str:
 
 
 def _never_seen(found: History, place: HomeRef, newest: str) -> NoSuchSnapshot:
+    more = ()
+    if found.elsewhere:
+        look = f"Look into {found.elsewhere_text} as well:"
+        more = (NextStep("history", (found.path, "--all"), before=look),)
     if not found.searched:
         return NoSuchSnapshot(
             f"This vault holds no snapshots of `{place.home}` yet",
             kept="Nothing was changed",
-            next_steps=(NextStep("snapshot", before="Take one:"),),
+            next_steps=(*more, NextStep("snapshot", before="Take one:")),
         )
     if found.directory is not None:
         short = found.directory.short
@@ -233,6 +250,6 @@ def _never_seen(found: History, place: HomeRef, newest: str) -> NoSuchSnapshot:
     return NoSuchSnapshot(
         f"None of the {found.searched:,} snapshots of `{place.home}` holds a file called `{found.path}`",
         kept="Nothing was changed",
-        next_steps=(NextStep("snapshot show", (newest,), before="See what the newest one holds:"),),
+        next_steps=(*more, NextStep("snapshot show", (newest,), before="See what the newest one holds:")),
         path=found.path,
     )

@@ -122,15 +122,19 @@ class Listing:
                 found.setdefault(one.home, one)
         return list(found.values())
 
+    def alike(self, layout: str) -> list[Listed]:
+        """Of other homes of the same agent; after a rebuild under another path the older ones are there."""
+        return [one for one in self.elsewhere if layout_of(one.snapshot) == layout]
+
     @property
     def of_home(self) -> list[Listed]:
         """Everything of this home's path that is not forgotten, whichever machine made it; newest first."""
-        return _newest_first([*self.shown, *self.away, *self.points])
+        return newest_first([*self.shown, *self.away, *self.points])
 
     @property
     def all(self) -> list[Listed]:
         every = [*self.shown, *self.away, *self.points, *self.forgotten, *self.elsewhere]
-        return _newest_first(every)
+        return newest_first(every)
 
 
 def list_home(
@@ -184,7 +188,7 @@ def listing_of(
     return listing
 
 
-def _newest_first(listed: list[Listed]) -> list[Listed]:
+def newest_first(listed: list[Listed]) -> list[Listed]:
     return sorted(listed, key=lambda one: (one.snapshot.time_ns, one.snapshot.id), reverse=True)
 
 

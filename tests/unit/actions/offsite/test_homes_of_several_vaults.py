@@ -22,6 +22,6 @@ def test_each_command_names_another_vault(tmp_path):
     with pytest.raises(SeveralHomes) as caught:
         choose_home(homes, "/usb")
     assert [str(one) for one in caught.value.next_steps] == [
-        "`safekept rebuild /usb/one`",
-        "`safekept rebuild /usb/two`",
+        "Home 1: `safekept rebuild /usb/one`",
+        "Home 2: `safekept rebuild /usb/two`",
     ]

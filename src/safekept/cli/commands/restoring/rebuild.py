@@ -19,6 +19,7 @@ from .rebuild_work import RebuildWork, words_of
 
 if TYPE_CHECKING:
     from safekept.actions.base.context import UserContext
+    from safekept.actions.offsite.homes_in_vault import SeveralHomes
     from safekept.actions.restoring.rebuild_request import RebuildRequest
     from safekept.actions.vault.keys.kit import ReadKit
     from safekept.settings import Settings
@@ -156,6 +157,7 @@ def _carry_out(
     from safekept.actions.offsite.homes_in_vault import SeveralHomes
     from safekept.actions.restoring.rebuild_source import homes_of_one_machine
 
+    asked = request
     if kit is not None:
         request = work.best_of(kit, given, request)
     try:
@@ -165,6 +167,14 @@ def _carry_out(
         work.console.finish()
         chosen = (request.home, request.layout, request.snapshot, request.host, request.of, request.archive)
         requests = [] if any(chosen) else homes_of_one_machine(error, request)
+        if not requests and request.offers_sound and error.choices:
+            choice = _chosen(work.console, error)
+            # With a kit every place is looked at again: another may have the newest of that home.
+            if kit is not None:
+                choice.pop("place", "")
+            return _carry_out(
+                work, kit, given, replace(asked, **choice), key_file=key_file, home_only=home_only
+            )
         if not requests:
             named = ("--key-file", os.path.abspath(key_file)) if key_file else ()
             error.next_steps = reworded(error.next_steps, _as_named(request.place, given, named))
@@ -172,6 +182,18 @@ def _carry_out(
         for one in requests:
             work.one(one, home_only=home_only)
     return work.end(kit)
+
+
+def _chosen(console: Console, error: SeveralHomes) -> dict[str, str]:
+    """Which of several homes a person means: the newest, unless another number is typed."""
+    from ...questions import prompt
+
+    console.say(error.what)
+    while True:
+        typed = prompt("Which one? [1]", default="1").strip()
+        if typed.isdecimal() and 0 < int(typed) <= len(error.choices):
+            return dict(error.choices[int(typed) - 1])
+        console.say(f"Please type a number from 1 to {len(error.choices)}")
 
 
 def _after_kit(

@@ -8,6 +8,7 @@ import time
 import click
 
 from safekept.actions.snapshots.history import History, Version, history
+from safekept.actions.snapshots.listing import is_of
 
 from ...console import Console, count_text, path_text, size_text
 from ...options import common_options, source_options, start
@@ -27,14 +28,16 @@ _LIVE = {
 @click.option(
     "--diff", "diff", is_flag=True, help="Also show the lines that changed from each version to the next."
 )
+@click.option("--all", "every", is_flag=True, help="Look into snapshots of this agent's other homes, too.")
 @source_options
 @common_options
-def command(path: str, diff: bool, home: str, layout: str, as_json: bool) -> int:
+def command(path: str, diff: bool, every: bool, home: str, layout: str, as_json: bool) -> int:
     """See every distinct version of one file in the vault: a memory, SOUL.md, a skill, the settings.
 
     PATH may be absolute, relative to the home, or relative to where you are. Snapshots that hold the same
     content are one version; the one that the home has now is marked, and the command that brings one back is
-    printed. Exit code 3: some snapshots could not be looked into; they are named.
+    printed. After a rebuild under another path the older versions are those of another home. Exit code 3:
+    some snapshots could not be looked into; they are named.
     """
     _, context, console = start(as_json)
     place = context.locate(home, layout, existing=False)
@@ -44,6 +47,7 @@ def command(path: str, diff: bool, home: str, layout: str, as_json: bool) -> int
         path,
         directory=os.getcwd(),
         with_patches=diff,
+        every=every,
         listener=console.listener(),
     )
     console.finish()
@@ -60,6 +64,7 @@ def command(path: str, diff: bool, home: str, layout: str, as_json: bool) -> int
             "home": place.home,
             "live": found.live,
             "searched": found.searched,
+            "elsewhere": len(found.elsewhere),
             "versions": versions,
             "remarks": [remark.as_dict() for remark in found.remarks],
         }
@@ -75,6 +80,7 @@ def _restore(console: Console, found: History, version: Version, named: list[str
 def _show(console: Console, found: History, named: list[str], diff: bool) -> None:
     versions = count_text(len(found.versions), "version")
     console.heading(f"{path_text(found.path)}: {versions} in {count_text(found.searched, 'snapshot')}")
+    console.line("  ID        WRITTEN                   SIZE  SEEN")
     for number, version in enumerate(found.versions):
         written = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(version.node.mtime_ns / 1e9))
         seen = f"first seen {age_text(version.first, word='ago')}"
@@ -82,6 +88,8 @@ def _show(console: Console, found: History, named: list[str], diff: bool) -> Non
             seen += f", last {age_text(version.last, word='ago')}, in {version.snapshots:,} snapshots"
         if not version.last.here:
             seen += f", on {path_text(version.last.snapshot.hostname)}"
+        if not is_of(version.last.snapshot, found.place.home):
+            seen += f", of {path_text(version.last.home)}"
         now = "  now" if version.now else ""
         console.line(
             f"  {version.last.short}  {written}  {size_text(version.node.size):>9}  {seen}{now}",
@@ -94,5 +102,8 @@ def _show(console: Console, found: History, named: list[str], diff: bool) -> Non
         console.fact("Not seen", f"{remark.reason}")
     if _LIVE[found.live]:
         console.line(_LIVE[found.live])
+    if found.elsewhere:
+        every = console.command("history", found.path, "--all", *named)
+        console.line(f"Not looked at: {found.elsewhere_text} (`{every}`)")
     old = next((version for version in found.versions if not version.now), found.versions[0])
     console.line(f"Bring one back, for example: `{_restore(console, found, old, named)}`")
