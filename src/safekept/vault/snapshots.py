@@ -175,7 +175,8 @@ def pick(
             next_steps=(NextStep("snapshot forget", ("--undo", name), before="Bring it back:"),),
             snapshot=public_id(matches[0]),
         )
-    what = f"No snapshot starts with `{word}`"
+    starts = "starts with" if re.fullmatch("[0-9a-f]+", word) else "is called"
+    what = f"No snapshot {starts} `{word}`"
     if numbered and word.isdigit():
         what = f"There is no snapshot number {word}; the oldest is number {len(numbered)}"
     raise NoSuchSnapshot(

@@ -10,6 +10,7 @@ import zipfile
 
 import pytest
 
+from safekept.cli.commands.restoring.restore import split
 from safekept.core.ages import time_of
 from safekept.core.next_step import NextStep, read_step
 from support.commands.in_process import spoken
@@ -85,6 +86,61 @@ def test_restore_takes_a_time_and_never_a_later_snapshot(here, home, say):
     assert read(soul) == "three days ago"
     assert say("snapshot", "restore", "1h", "SOUL.md", "--yes").code == 0
     assert read(soul) == "yesterday"
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("soul.md", "SOUL.md"), ("MEMORY.md", "memories/MEMORY.md"), ("writer", "profiles/writer")],
+)
+def test_a_name_that_is_nearly_there_is_offered_as_a_command_that_runs(here, home, say, typed, meant):
+    write(os.path.join(home, "profiles/writer/config.yaml"), "x: 1\n")
+    short = take(here, home).id[:8]
+    os.rename(os.path.join(home, meant), os.path.join(home, "elsewhere"))
+    said = say("restore", typed, "--home", home, "--yes")
+    assert said.code == 1 and not os.path.lexists(os.path.join(home, meant)), "nothing unasked"
+    assert f"there is nothing called `{typed}`" in said.err
+    offer = f"Did you mean: `safekept snapshot restore {short} {meant} --home {home}`"
+    assert offer in said.err, said.err
+    assert "--json" not in said.err
+    assert say(*shlex.split(offer.split("`")[1])[1:]).code == 0
+    assert os.path.lexists(os.path.join(home, meant))
+
+
+def test_a_directory_that_the_home_has_lost_is_a_path_and_no_label(here, home, say):
+    take(here, home)
+    os.rename(os.path.join(home, "memories"), os.path.join(home, "elsewhere"))
+    said = say("restore", "memories", "--yes")
+    assert said.code == 0, said.err
+    assert os.listdir(os.path.join(home, "memories"))
+
+
+def test_a_word_that_is_neither_label_nor_path_says_both(here, home, say):
+    take(here, home)
+    said = say("restore", "nobody", "--yes")
+    assert said.code == 1 and said.err.startswith("error: nothing-matches\n")
+    both = "No snapshot is called `nobody`, and there is nothing called `nobody` in what is to be restored"
+    assert both in said.err
+    assert "No snapshot starts with `abcdef`" in say("restore", "abcdef", "--yes").err
+
+
+@pytest.mark.parametrize(
+    ("words", "snapshot", "paths"),
+    [
+        (("yesterday", "18:00"), "yesterday 18:00", ()),
+        (("yesterday", "18:00", "SOUL.md"), "yesterday 18:00", ("SOUL.md",)),
+        (("3", "days", "ago", "SOUL.md"), "3 days ago", ("SOUL.md",)),
+        (("1", "h"), "1", ("h",)),
+        (("2h", "SOUL.md"), "2h", ("SOUL.md",)),
+        (("SOUL.md", "yesterday"), "latest", ("SOUL.md", "yesterday")),
+    ],
+)
+def test_a_time_of_two_words_needs_no_quotes(home, words, snapshot, paths):
+    assert split(words, home) == (snapshot, paths)
+
+
+def test_a_file_that_is_called_like_a_clock_stays_a_path(home):
+    write(os.path.join(home, "18:00"), "mine")
+    assert split(("yesterday", "18:00"), home) == ("yesterday", ("18:00",))
 
 
 def test_a_time_before_the_first_snapshot_is_said_and_nothing_is_changed(here, home, say):

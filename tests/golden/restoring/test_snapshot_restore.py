@@ -335,6 +335,22 @@ def test_a_prefix_that_fits_several_is_refused_with_longer_ones(here, home, say)
             assert f"Perhaps `{one[:8]}` of " in done.err
 
 
+def test_what_becomes_shorter_is_said_with_both_sizes(here, home, say):
+    for name in ("SOUL.md", "config.yaml"):
+        with open(os.path.join(home, name), "w") as file:
+            file.write("x: 1\n")
+    take(here, home)
+    with open(os.path.join(home, "SOUL.md"), "w") as file:
+        file.write("I am ada, calm and exact.\n")
+    with open(os.path.join(home, "config.yaml"), "w") as file:
+        file.write("y\n")
+    words = ("restore", "SOUL.md", "config.yaml", "--dry-run")
+    lines = say(*words).out.splitlines()
+    assert "               SOUL.md (26 B now, then 5 B)" in lines and "               config.yaml" in lines
+    plan = json.loads(say(*words, "--json").out)["plan"]
+    assert plan["shorter"] == [{"path": "SOUL.md", "bytes_now": 26, "bytes": 5}]
+
+
 def test_a_path_that_is_not_in_the_snapshot_is_said(here, home, say):
     short = take(here, home).id[:8]
     done = say("snapshot", "restore", "latest", "no/such/file", "--yes")
@@ -344,7 +360,8 @@ def test_a_path_that_is_not_in_the_snapshot_is_said(here, home, say):
         "  there is nothing called `no/such/file` in what is to be restored\n"
         "\n"
         "  Kept       Nothing was changed\n"
-        f"  Next       List what it holds: `safekept snapshot restore {short} --dry-run --json`\n"
+        "  Next       See which other snapshots have it: `safekept history no/such/file`\n"
+        f"             See what this one holds: `safekept snapshot show {short}`\n"
     )
 
 

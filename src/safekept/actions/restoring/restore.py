@@ -100,12 +100,7 @@ class PreparedRestore(PreparedLanding):
 
     def again(self, snapshot: Listed, before: str, *more: str) -> NextStep:
         """The same restore of another snapshot, or of this one by its id."""
-        request = self.request
-        words = [snapshot.short, *self.plan.only]
-        words += ["--home", self.place.home] if request.home and not request.into else []
-        words += ["--into", request.into] if request.into else []
-        words += ["--exact"] if request.exact else []
-        words += ["--allow-damaged"] if request.allow_damaged else []
+        words = (snapshot.short, *self.plan.only, *_as_asked(self.request, self.place.home))
         return NextStep("snapshot restore", (*words, *more), before=before)
 
     def refuse_doubt(self) -> None:
@@ -192,7 +187,9 @@ def prepare_restore(
                 damaged=() if request.allow_damaged else damaged_in(stored.manifest),
             )
         except SafekeptError as error:
-            error.next_steps = restore_steps(error.next_steps, chosen.short)
+            error.next_steps = restore_steps(
+                error.next_steps, chosen.short, only, _as_asked(request, place.home)
+            )
             raise
         going = compare_databases(
             context,
@@ -288,14 +285,31 @@ def going_text(going: Iterable[RowsGoing]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
-def restore_steps(steps: tuple[Step, ...], snapshot: str) -> tuple[Step, ...]:
-    """The landing's advice in the words of a restore."""
+def _as_asked(request: RestoreRequest, home: str) -> tuple[str, ...]:
+    """The options of the same restore."""
+    words = ["--home", home] if request.home and not request.into else []
+    words += ["--into", request.into] if request.into else []
+    words += ["--exact"] if request.exact else []
+    words += ["--allow-damaged"] if request.allow_damaged else []
+    return tuple(words)
+
+
+def restore_steps(
+    steps: tuple[Step, ...], snapshot: str, only: tuple[str, ...] = (), options: tuple[str, ...] = ()
+) -> tuple[Step, ...]:
+    """The landing's advice in the words of a restore; what was asked for stays asked for."""
 
     def words(step: NextStep) -> NextStep:
         if step.verb != "import":
             return step
+        if step.arguments[1:] == ("--dry-run", "--json"):
+            return NextStep("snapshot show", (snapshot,), before="See what this one holds:")
         arguments = tuple(word for word in step.arguments if word != "--only")
-        return replace(step, verb="snapshot restore", arguments=arguments).filled(FILE=snapshot)
+        given = () if {*options} & {*arguments} else options
+        return replace(step, verb="snapshot restore", arguments=(*arguments, *given)).filled(FILE=snapshot)
 
     older = NextStep("snapshot list", before="Try an older one:")
-    return tuple(older if step == TRY_OLDER else step for step in reworded(steps, words))
+    found = [older if step == TRY_OLDER else step for step in reworded(steps, words)]
+    if len(only) == 1 and isinstance(found[-1], NextStep) and found[-1].verb == "snapshot show":
+        found.insert(-1, NextStep("history", only, before="See which other snapshots have it:"))
+    return tuple(found)

@@ -10,7 +10,7 @@ from safekept.core.doors import doors
 
 if TYPE_CHECKING:
     from .area import LandingNotPermitted, existing_areas, is_area, not_permitted, owner_of
-    from .items import Item, database_of, refuse_empty
+    from .items import Item, NothingMatches, database_of, refuse_empty
     from .landing import Landed, land
     from .plan import LandingPlan, existing, plan_landing
     from .record import Root
@@ -27,7 +27,7 @@ __getattr__ = doors(
     __name__,
     {
         "area": "LandingNotPermitted existing_areas is_area not_permitted owner_of",
-        "items": "Item database_of refuse_empty",
+        "items": "Item NothingMatches database_of refuse_empty",
         "landing": "Landed land",
         "plan": "LandingPlan existing plan_landing",
         "record": "Root",

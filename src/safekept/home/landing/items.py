@@ -22,6 +22,8 @@ _KIND_BITS = {Kind.FILE: stat.S_IFREG, Kind.DIRECTORY: stat.S_IFDIR, Kind.SYMLIN
 
 #: In bytes, of one name in a directory: no filesystem that a home can be on takes more.
 _LONGEST_NAME = 255
+#: How many names are offered to who named something that is not there.
+_NEAR = 3
 
 
 class NothingMatches(SafekeptError):
@@ -95,11 +97,14 @@ def collect(source: Source, places: Places, layout: Layout, only: Sequence[str])
     chosen = Chosen(only=tuple(_normal(path, places.home) for path in only))
     undeclared: list[str] = []
     matched: set[str] = set()
+    near: dict[str, list[str]] = {path: [] for path in chosen.only}
     files: set[str] = set()
     for entry in source:
         _check_name(entry.path, entry.path in chosen.items)
         if is_area(entry.path) or places.only_leads_to(entry.path, entry.kind):
             continue
+        for wanted in chosen.only:
+            _note_near(entry.path, wanted, near[wanted])
         how = _selected(entry, chosen.only, matched)
         if not how:
             continue
@@ -117,7 +122,7 @@ def collect(source: Source, places: Places, layout: Layout, only: Sequence[str])
     if undeclared:
         raise refuse_outside(undeclared)
     _check_parents(files)
-    _check_matches(chosen.only, matched)
+    _check_matches(chosen.only, matched, near)
     return chosen
 
 
@@ -184,16 +189,41 @@ def _selected(entry: Entry, only: tuple[str, ...], matched: set[str]) -> str:
     return how
 
 
-def _check_matches(only: tuple[str, ...], matched: set[str]) -> None:
+def _note_near(path: str, wanted: str, near: list[str]) -> None:
+    """Keep the best few that a person may have meant: written otherwise, deeper, or without its ending."""
+    if _closeness(path, wanted) is not None:
+        near.append(path)
+        near.sort(key=lambda one: (_closeness(one, wanted) or 0, one.count("/"), one))
+        del near[_NEAR:]
+
+
+def _closeness(path: str, wanted: str) -> int | None:
+    """0 for the same name in other letters, then the same at a deeper place, then without its ending."""
+    path, wanted = path.casefold(), wanted.casefold()
+    if path == wanted:
+        return 0
+    if path.endswith("/" + wanted):
+        return 1
+    return 2 if f"/{os.path.splitext(path)[0]}".endswith("/" + wanted) else None
+
+
+def _check_matches(only: tuple[str, ...], matched: set[str], near: dict[str, list[str]]) -> None:
     missing = [path for path in only if path not in matched]
-    if missing:
-        named = ", ".join(f"`{path}`" for path in missing)
-        raise NothingMatches(
-            f"there is nothing called {named} in what is to be restored",
-            kept="Nothing was changed",
-            next_steps=(NextStep("import", ("FILE", "--dry-run", "--json"), before="List what it holds:"),),
-            paths=missing,
-        )
+    if not missing:
+        return
+    steps = [NextStep("import", ("FILE", "--dry-run", "--json"), before="List what it holds:")]
+    if all(near[path] for path in missing):
+        # One that is missing: each that may be meant. Several: the best of each, in one command.
+        for best in range(len(near[missing[0]]) if len(missing) == 1 else 1, 0, -1):
+            words = [near[path][best - 1] if path in missing else path for path in only]
+            named = [word for path in words for word in ("--only", path)]
+            steps.insert(0, NextStep("import", ("FILE", *named), before="Did you mean:"))
+    raise NothingMatches(
+        f"there is nothing called {', '.join(f'`{path}`' for path in missing)} in what is to be restored",
+        kept="Nothing was changed",
+        next_steps=tuple(steps),
+        paths=missing,
+    )
 
 
 def _check_name(path: str, seen: bool) -> None:

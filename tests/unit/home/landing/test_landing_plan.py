@@ -164,6 +164,53 @@ def test_only_something_that_is_not_there_is_an_error(home):
     assert error.advice() == ("List what it holds: `safekept import FILE --dry-run --json`",)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "near"),
+    [
+        (["soul.md"], ["SOUL.md", "profiles/writer/SOUL.md"]),
+        (["MEMORY.md"], ["memories/MEMORY.md"]),
+        (["memory"], ["memories/MEMORY.md"]),
+        (["Memories/memory.MD"], ["memories/MEMORY.md"]),
+        (["writer"], ["profiles/writer"]),
+        (["emories"], []),
+        (["soul.md", "nothing.md"], []),
+    ],
+)
+def test_a_name_that_is_nearly_there_is_offered_and_nothing_is_taken(home, wanted, near):
+    entries = [
+        directory("profiles"),
+        directory("profiles/writer"),
+        file("profiles/writer/SOUL.md", "w"),
+        file("SOUL.md", "x"),
+        directory("memories"),
+        file("memories/MEMORY.md", "m"),
+    ]
+    with pytest.raises(SafekeptError) as caught:
+        plan(home, entries, only=wanted)
+    *offered, last = caught.value.advice()
+    assert offered == [f"Did you mean: `safekept import FILE --only {path}`" for path in near]
+    assert last == "List what it holds: `safekept import FILE --dry-run --json`"
+
+
+def test_the_best_of_each_of_several_names_is_offered_in_one_command(home):
+    entries = [file("SOUL.md", "x"), file("a/MEMORY.md", "m"), file("b/MEMORY.md", "m"), file("c.md", "c")]
+    with pytest.raises(SafekeptError) as caught:
+        plan(home, entries, only=["soul.md", "c.md", "MEMORY.md"])
+    offered = "Did you mean: `safekept import FILE --only SOUL.md --only c.md --only a/MEMORY.md`"
+    assert caught.value.advice()[:-1] == (offered,)
+
+
+def test_of_many_names_that_are_nearly_there_the_three_highest_up_are_offered(home):
+    entries = [file(f"{'d/' * depth}SKILL.md", "x") for depth in range(9, 0, -1)]
+    with pytest.raises(SafekeptError) as caught:
+        plan(home, entries, only=["skill.md"])
+    assert [line.split()[-1] for line in caught.value.advice()[:-1]] == [
+        "d/SKILL.md`",
+        "d/d/SKILL.md`",
+        "d/d/d/SKILL.md`",
+    ]
+
+
 def test_places_outside_that_nobody_declared_are_refused_by_name(home, tmp_path):
     entries = [
         directory("_external"),

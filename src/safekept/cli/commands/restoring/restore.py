@@ -8,6 +8,9 @@ from typing import Any
 
 import click
 
+from safekept.home.landing import NothingMatches
+from safekept.vault.errors import NoSuchSnapshot
+
 from ...options import common_options, source_options, start
 from ..snapshots.snapshot.restore import command as restore_snapshot
 from ..snapshots.snapshot.restore import restore_options
@@ -32,23 +35,46 @@ def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> An
     _, context, _ = start(bool(options["as_json"]))
     home = context.locate(options["home"], options["layout"], existing=False).home
     snapshot, paths = split(words, home)
-    return ctx.invoke(restore_snapshot, snapshot=snapshot, paths=paths, **options)
+    try:
+        return ctx.invoke(restore_snapshot, snapshot=snapshot, paths=paths, **options)
+    except NoSuchSnapshot as error:
+        if snapshot == "latest" or _names_snapshot(snapshot):
+            raise
+        # No label either: then it is a path that the home has lost.
+        try:
+            return ctx.invoke(restore_snapshot, snapshot="latest", paths=words, **options)
+        except NothingMatches as nothing:
+            nothing.what = f"{error.what}, and {nothing.what}"
+            raise nothing from error
 
 
 def split(words: tuple[str, ...], home: str) -> tuple[str, tuple[str, ...]]:
     """The snapshot and the paths that are meant by a row of words."""
     if not words:
         return "latest", ()
+    for count in (2, 3):  # `yesterday 18:00`, `3 days ago`: a time without its quotes
+        time, last = " ".join(words[:count]), words[count - 1 : count]
+        # `1 h` may be a number and a path.
+        plain = last == ("ago",) or not words[0].isdecimal()
+        if last and plain and _is_time(time) and not os.path.lexists(os.path.join(home, *last)):
+            return time, words[count:]
     first, rest = words[0], words[1:]
     return (first, rest) if _is_snapshot(first, home) else ("latest", words)
 
 
 def _is_snapshot(word: str, home: str) -> bool:
+    # A label may be anything; what looks like a path of the home, or is one, is meant as a path.
+    path = "/" in word or "." in word or os.path.lexists(os.path.join(home, word))
+    return _names_snapshot(word) or not path
+
+
+def _names_snapshot(word: str) -> bool:
+    return word == "latest" or word.isdecimal() or bool(_ID.fullmatch(word)) or _is_time(word)
+
+
+def _is_time(words: str) -> bool:
     import time
 
     from safekept.core.ages import time_of
 
-    if word == "latest" or word.isdecimal() or _ID.fullmatch(word) or time_of(word, time.time()) is not None:
-        return True
-    # A label may be anything; what looks like a path of the home, or is one, is meant as a path.
-    return not ("/" in word or "." in word or os.path.lexists(os.path.join(home, word)))
+    return time_of(words, time.time()) is not None
