@@ -157,5 +157,9 @@ def test_every_piece_of_a_text_survives_and_only_a_piece_that_is_too_long_has_a_
         assert any("14.5 MB," in line for line in lines) and any("3 min)" in line for line in lines)
     assert folded(text, 13, 0) == text and folded("", 13, 80) == ""
     assert folded("  Receipt    /one", 13, 80) == "  Receipt    /one"
+    for length in range(60, 90):  # as of `--acknowledge lost-since:…`: beside its label, alone, or too long
+        command = "`safekept status --acknowledge lost-since:".ljust(length - 1, "x") + "`"
+        *_, last = folded(f"             If it is meant to be so: {command}", 13, 80).split("\n")
+        assert last.strip() == command and (len(last) <= 80 or length > 80), last
     path = "/" + "x" * 70
     assert folded(f"  Receipt    {path}", 13, 80) == f"  Receipt\n    {path}"

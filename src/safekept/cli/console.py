@@ -6,6 +6,7 @@ document and nothing else. Colour only at a terminal, and never where NO_COLOR i
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
@@ -89,7 +90,9 @@ def folded(text: str, indent: int, columns: int) -> str:
         wide = start <= indent <= _FACT and room < _ALONE  # a label, and what fits nowhere
         if line.strip() and start > room and not wide:
             lines.append(line.rstrip())
-            line, space = " " * (indent if indent <= room else min(indent, _ALONE)), ""
+            # What just fits is not pushed over the edge.
+            alone = _ALONE if room < 0 else min(_ALONE, room)
+            line, space = " " * (indent if indent <= room else min(indent, alone)), ""
         line += space + piece
     return "\n".join([*lines, line])
 
@@ -167,9 +170,13 @@ class Console:
             self._echo(harmless(text), style)
 
     def _echo(self, text: str, style: Mapping[str, Any]) -> None:
+        self._pause()
+        click.echo(styled(text, **style), err=self.beside)
+
+    @staticmethod
+    def _pause() -> None:
         if Console._progress is not None:
             Console._progress.pause()
-        click.echo(styled(text, **style), err=self.beside)
 
     def columns(self) -> int:
         """Of the terminal that results go to; 0 where they go elsewhere and are not broken."""
@@ -197,8 +204,14 @@ class Console:
 
     def say(self, text: Step, indent: int | None = None) -> None:
         """A line beside the result: to stderr."""
-        self.finish()
+        self._pause()
         click.echo(_prose(self.step(text), indent, _width_beside()), err=True)
+
+    def clear_line(self) -> None:
+        """Takes away the `^C` that a terminal shows: what follows would be broken too late."""
+        self.finish()
+        if self.draws():
+            click.echo("\r\x1b[K", nl=False, err=True)
 
     def command(self, *words: str) -> str:
         """A command line that runs as printed, from any directory."""
@@ -285,6 +298,20 @@ class Console:
             Console._progress.close()
             Console._progress = None
 
+    @staticmethod
+    @contextlib.contextmanager
+    def asking() -> Iterator[None]:
+        """No bar while a person is asked: it would draw over the question. What follows draws it again."""
+        progress = Console._progress
+        if progress is not None:
+            progress.held = True
+            progress.pause()
+        try:
+            yield
+        finally:
+            if progress is not None:
+                progress.held = False
+
 
 #: Phases whose speed people want to see.
 _OVER_A_NETWORK = frozenset({"push", "pull", "send"})
@@ -333,7 +360,7 @@ class Progress:
         self._program = program
         self._since: dict[str, float] = {}
         self._one_at_a_time = threading.Lock()  # events come from the threads at work, too
-        self._drawn = self._closed = False
+        self._drawn = self._closed = self.held = False  # held: somebody is asked
         self._make()
 
     def _make(self) -> None:
@@ -365,7 +392,7 @@ class Progress:
 
     def _go_on(self) -> None:
         with self._one_at_a_time:
-            if not self._drawn and not self._closed:
+            if not (self._drawn or self._closed or self.held):
                 self._make()
                 self.start()
 

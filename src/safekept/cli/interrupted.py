@@ -129,6 +129,7 @@ def tell_interrupted(console: Console, error: Interrupted) -> None:
     if console.as_json:
         console.error(error)
         return
+    console.clear_line()
     several = ". " in error.kept
     console.say(f"Interrupted. {error.kept}" if several else f"Interrupted; {_lower(error.kept)}")
     for step in error.next_steps:

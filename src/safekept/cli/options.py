@@ -261,11 +261,11 @@ def asking_for_vault_secret(
 
         from .questions import AT_WORK, prompt
 
-        Console.finish()
-        if not explained:
-            _explain_vault_secret(vault, key_file, bare, why, resumed)
-        explained = True
-        text = prompt("Key or passphrase of the vault", hidden=True, kept=AT_WORK)
+        with Console.asking():
+            if not explained:
+                _explain_vault_secret(vault, key_file, bare, why, resumed)
+            explained = True
+            text = prompt("Key or passphrase of the vault", hidden=True, kept=AT_WORK)
         return secret_from_text(text, "What was typed")
 
     return ask
@@ -297,7 +297,7 @@ def _explain_vault_secret(vault: str, key_file: str, bare: bool, refused: str, r
     if refused:
         lines = [f"{refused}.", "  Type your recovery passphrase. Ctrl-C ends this; nothing was changed."]
     for line in lines:
-        Console(as_json=False).say(line)
+        Console(as_json=False).say(line, 2)
 
 
 def start(as_json: bool) -> tuple[Settings, UserContext, Console]:

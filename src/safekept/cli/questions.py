@@ -57,9 +57,9 @@ def confirm(text: str, *, default: bool, kept: str = UNCHANGED) -> bool:
 def _leaving(kept: str, hidden: bool = False) -> Iterator[None]:
     from .console import Console
 
-    Console.finish()  # a bar that is drawn would draw over the question, and eat what stands in brackets
     try:
-        yield
+        with Console.asking():
+            yield
     except click.Abort as left:
         if not hidden and sys.stdin.isatty():  # the cursor is still on the line of the question
             click.echo(err=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 import shutil
 import sys
@@ -63,12 +64,18 @@ class Screen:
             yield
         finally:
             lines, self._lines = self._lines, None
-            rows = height()
-            cut = rows and len(lines) > rows - 1  # the prompt comes below
-            for text, style in lines[: rows - 2] if cut else lines:
-                self.console.line(text, **style)
+            room = height() - 1  # the prompt comes below
+            ends = list(itertools.accumulate(self._rows(text) for text, _ in lines))
+            cut = room > 0 and ends[-1:] > [room]
+            for (text, style), below in zip(lines, ends, strict=True):
+                if not cut or below < room:
+                    self.console.line(text, **style)
             if cut:
                 self.console.line(more)
+
+    def _rows(self, text: str) -> int:
+        """Of the terminal: a command or a path that is longer than a line takes more than one."""
+        return max(1, -(-len(text) // self.columns))
 
     def line(self, text: str = "", **style: object) -> None:
         if self._lines is None:

@@ -135,10 +135,9 @@ def _ask(question: str, new: bool) -> str:
     """Ask at the terminal; nothing that is typed is shown, and a new one is typed twice."""
     from safekept.actions.vault.keys.passphrase import PASSPHRASE_TRIES, PassphraseMismatch
 
-    from .console import Console, path_text
+    from .console import path_text
     from .questions import AT_WORK, prompt
 
-    Console.finish()
     for _ in range(PASSPHRASE_TRIES):
         text: str = prompt(path_text(question), hidden=True, kept=AT_WORK)
         if not new or prompt("The same again", hidden=True, kept=AT_WORK) == text:

@@ -14,6 +14,7 @@ import pytest
 from safekept.actions.alarms.declined import take_back
 from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
 from safekept.actions.vault.opening import open_vault
+from safekept.cli.screen import Screen
 from safekept.home.scan import Selection
 from safekept.integrations.connecting.hosts import HOSTS
 from safekept.vault.storage import FileKind
@@ -159,6 +160,7 @@ def test_the_verdict_and_the_next_command_are_on_the_first_screen(name, tmp_path
     make, words, code = TWELVE[name]
     state = make(tmp_path)
     say = spoken(monkeypatch, state.user)
+    monkeypatch.setattr(Screen, "_rows", lambda *_: 1)  # the paths of a test are longer than a person's
     for size, (columns, rows) in SCREENS.items():
         monkeypatch.setattr("safekept.cli.screen.width", lambda columns=columns: columns)
         monkeypatch.setattr("safekept.cli.screen.height", lambda rows=rows: rows)
@@ -171,6 +173,22 @@ def test_the_verdict_and_the_next_command_are_on_the_first_screen(name, tmp_path
             assert any(line.startswith("  Next  ") for line in lines[:4])
         same_as(f"verdict-{name}-{size}.txt", _same(told(said.out, state), state))
     assert say("status", "--check").code == code
+
+
+def test_what_a_terminal_breaks_counts_as_the_lines_that_it_takes(tmp_path, monkeypatch):
+    """A loss that no snapshot has seen is confirmed by a command that is longer than a line."""
+    state = made("fresh", tmp_path / "a-directory-with-a-long-name" / "and-another-one-with-a-longer-name")
+    for name in os.listdir(os.path.join(state.home, "memories")):
+        os.unlink(os.path.join(state.home, "memories", name))
+    say = spoken(monkeypatch, state.user)
+    columns, rows = 80, 24
+    monkeypatch.setattr("safekept.cli.screen.width", lambda: columns)
+    monkeypatch.setattr("safekept.cli.screen.height", lambda: rows)
+    lines = say("status").out.splitlines()
+    assert lines[0].startswith("ALARM, partly protected: lost in ~/.hermes: memories ")
+    assert any("--acknowledge" in line and len(line) > columns for line in lines[:6]), lines
+    assert lines[-1].startswith("… more")
+    assert sum(max(1, -(-len(line) // columns)) for line in lines) < rows, "the verdict scrolls away"
 
 
 def _same(text: str, state: State) -> str:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import sys
+
 import click
 import pytest
 
+from safekept.cli.console import Console
 from safekept.cli.groups import LazyGroup
-from safekept.cli.interrupted import STANDS
+from safekept.cli.interrupted import STANDS, Interrupted, tell_interrupted
 from safekept.cli.main import cli
 from support.commands.in_process import run_here
 
@@ -44,3 +48,15 @@ def test_the_words_are_those_of_the_command_that_ran(tmp_path, monkeypatch, word
     ended = run_here(*words, environment={"HOME": str(tmp_path)}, directory=str(tmp_path))
     assert ended.returncode == 130 and LazyGroup.called == called
     assert said in ended.stderr and "Traceback" not in ended.stderr, ended.stderr
+
+
+@pytest.mark.parametrize(("terminal", "start"), [("xterm", "\r\x1b[K"), ("dumb", "")])
+def test_what_a_terminal_shows_for_ctrl_c_does_not_stand_before_the_words(monkeypatch, terminal, start):
+    class Screen(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setenv("TERM", terminal)
+    monkeypatch.setattr(sys, "stderr", screen := Screen())
+    tell_interrupted(Console(as_json=False), Interrupted.when("Nothing was changed"))
+    assert screen.getvalue() == f"{start}Interrupted; nothing was changed\n"

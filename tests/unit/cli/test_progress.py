@@ -272,6 +272,22 @@ def test_a_line_of_the_result_takes_the_bar_away_and_what_follows_draws_it_again
     assert screen.getvalue() == ended
 
 
+def test_nothing_is_drawn_over_a_question_and_the_work_after_it_is_drawn_again(screen, monkeypatch, capsys):
+    progress = Progress("safekept")
+    monkeypatch.setattr(Console, "_progress", progress)
+    progress.start()
+    progress.listen(Event("read"))
+    with Console.asking():
+        Console(as_json=False).say("To open it, type your passphrase.")
+        asked = screen.getvalue()
+        assert asked.endswith("\x1b[2K"), "the bar was wiped"
+        progress.listen(Event("store", 4, unit="files"))  # from a thread at work
+        assert screen.getvalue() == asked
+    progress.listen(Event("open"))
+    Console.finish()
+    assert "opening" in screen.getvalue()[len(asked) :]
+
+
 def test_a_large_new_file_moves_the_amount_while_it_is_stored(tmp_path):
     here = throwaway(tmp_path)
     home = make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=(), awkward=False)

@@ -289,8 +289,10 @@ def _open(context: UserContext, storage: Storage, listener: Listener, *, cache: 
             raise _wrong_file(wrong, context)
         raise KeyMissing.at(storage.location, context.places.vault_key_file)
     for left in range(context.caller.secret_tries - 1, -1, -1):
+        typed = context.caller.vault_secret()
+        listener(Event("open"))  # a passphrase is made slow to guess: that takes seconds
         try:
-            return open_with(storage, context.caller.vault_secret(), cache)
+            return open_with(storage, typed, cache)
         except WrongKey:
             if not left:
                 raise

@@ -162,6 +162,26 @@ def test_the_recovery_passphrase_opens_what_the_lost_key_no_longer_does(tmp_path
         assert repository.id == identity
 
 
+def test_what_is_tried_for_seconds_is_drawn_from_the_moment_it_was_typed(tmp_path, monkeypatch):
+    here = throwaway(tmp_path)
+    make(here)
+    order = []
+
+    def tried(*_):
+        order.append("tried")
+        raise WrongKey("no", kept="", next_steps=())
+
+    def typed():
+        order.append("typed")
+        return Secret("wrong")
+
+    monkeypatch.setattr("safekept.actions.vault.opening.open_with", tried)
+    bare = here.changed(vault_key_file="", vault_secret=typed, secret_tries=2)
+    with pytest.raises(WrongKey):
+        open_vault(bare, listener=lambda event: order.append("said" if event.text else event.phase))
+    assert order == ["typed", "open", "tried", "said", "typed", "open", "tried"]
+
+
 def test_a_key_file_of_another_vault_is_a_wrong_key_and_names_itself(tmp_path):
     here = throwaway(tmp_path)
     make(here)
