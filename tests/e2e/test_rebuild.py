@@ -27,7 +27,7 @@ from safekept.vault.repo.lock_file import Identity
 from support.commands.in_process import spoken
 from support.commands.terminals import Terminal
 from support.faults.kill_points import count_steps, run_killed
-from support.home.homes import differences, tree_facts
+from support.home.homes import SIDECARS, differences, make_hermes_home, tree_facts
 from support.restoring.drills import flip, place_of_file
 from support.restoring.landings import holding
 from support.restoring.rebuilds import PASSPHRASE, Gone, add_sessions, equal, lose_a_machine, owners
@@ -319,6 +319,23 @@ def test_the_newest_whole_snapshot_is_taken_and_a_newer_quick_one_is_named(tmp_p
         restored = say(*words[2:], "--yes")
     assert restored.code == 0, restored.err
     equal(gone.home, os.path.join(bare, ".hermes"))
+
+
+def test_newer_snapshots_without_secrets_and_of_one_profile_are_not_taken_and_no_litter_of_the_checks_stays(
+    tmp_path, bare, say
+):
+    here = throwaway(tmp_path / "gone")
+    home = make_hermes_home(os.path.join(here.places.user_home, ".hermes"), awkward=False)
+    take(here, home)
+    for narrowed in (Selection(secrets=False), Selection(profile="coder")):
+        take(here, home, selection=narrowed)
+    done = say("rebuild", here.places.vault, "--key-file", here.places.vault_key_file)
+    assert done.code == 0, done.err
+    rebuilt = os.path.join(bare, ".hermes")
+    equal(home, rebuilt, left=False)
+    assert os.path.exists(f"{rebuilt}/.env"), "a secret"
+    left = [name for _, _, names in os.walk(rebuilt) for name in names if name.endswith(SIDECARS)]
+    assert left == [], "what SQLite makes beside a database that is looked at"
 
 
 def test_a_home_of_which_everything_was_forgotten_is_still_rebuilt_and_that_is_said(tmp_path, bare, say):

@@ -331,10 +331,11 @@ def test_an_unknown_session_a_missing_database_and_no_chat_database_are_said(her
     assert done.code == 1 and done.err.startswith("error: no-live-database\n")
     assert "state.db` to bring a conversation back into" in done.err
     change(state(home), "create table something (x)")
-    take(here, home)
+    short = take(here, home).id[:8]
     done = say("sessions", "list")
     assert done.code == 1 and done.err.startswith("error: no-conversations\n")
     assert "`state.db` has no conversations in it: no table sessions" in done.err
+    assert f"as a whole instead: `safekept snapshot restore {short} state.db`" in done.err
 
 
 def test_a_session_that_one_snapshot_lacks_is_named_with_the_newest_that_has_it(here, home, say):

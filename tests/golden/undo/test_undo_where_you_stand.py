@@ -147,3 +147,13 @@ def test_where_the_last_change_here_is_no_longer_kept_no_other_is_taken_and_the_
     newer = next(line for line in refused.err.splitlines() if "newer" in line)
     assert f"To take back the newer rollback in {place}: `safekept undo " in newer
     assert read(place, "src", "main.py") == "one\n"
+
+
+def test_an_undo_says_how_to_go_further_back(home, say):
+    first, second = restored(say, home), restored(say, home)
+    last = say("undo").out.splitlines()[-1]
+    further = "Further back? `safekept log` shows what was done; take one of these back: `safekept undo ID`"
+    assert last == further
+    assert second[-6:] in say("log").out
+    assert say("undo", first).code == 0
+    assert say("undo", "--dry-run").out.splitlines()[-1] == "Nothing was changed"

@@ -39,14 +39,16 @@ def test_a_bar_is_off_the_screen_before_anything_is_asked(monkeypatch):
     """Drawn beside a question it takes what stands in brackets for its own markup."""
 
     class Bar:
-        closed = False
+        held = paused = False
 
-        def close(self):
-            Bar.closed = True
+        def pause(self):
+            self.paused = True
 
-    monkeypatch.setattr(Console, "_progress", Bar())
-    assert "[k]eep it" in asked(lambda: prompt("[k]eep it", default="k"), "\n")
-    assert Bar.closed and Console._progress is None
+    bar, seen = Bar(), []
+    monkeypatch.setattr(Console, "_progress", bar)
+    monkeypatch.setattr("click.prompt", lambda text, **_: seen.append((text, bar.paused, bar.held)) or "k")
+    assert prompt("[k]eep it", default="k") == "k"
+    assert seen == [("[k]eep it", True, True)] and not bar.held
 
 
 def test_every_question_is_asked_in_one_place():

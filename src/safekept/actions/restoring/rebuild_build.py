@@ -90,13 +90,13 @@ def restore_times_after_checks(built: Built, root_mode: int | None) -> None:
         if item.root or item.kind is not Kind.FILE or path in restored.lost:
             continue
         full = restored.full(path)
-        facts = os.stat(full)
-        if facts.st_mode & 0o777 == item.mode and facts.st_mtime_ns == item.mtime_ns:
-            continue
-        for suffix in SIDECARS:
+        for suffix in SIDECARS:  # a look at a database leaves them, whether it is touched itself or not
             if path + suffix not in restored.items:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(full + suffix)
+        facts = os.stat(full)
+        if facts.st_mode & 0o777 == item.mode and facts.st_mtime_ns == item.mtime_ns:
+            continue
         os.chmod(full, item.mode)
         os.utime(full, ns=(item.mtime_ns, item.mtime_ns))
     directories = [(path, item) for path, item in restored.items.items() if item.kind is Kind.DIRECTORY]

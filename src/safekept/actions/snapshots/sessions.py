@@ -151,6 +151,7 @@ def stored_chats(
     with (
         opened(context, place, word, listener=listener) as found,
         scratch(context) as directory,
+        contextlib.ExitStack() as held,
     ):
         path = f"{found.stored.layout.profiles}/{profile}/{DATABASE}" if profile else DATABASE
         source = found.stored.source
@@ -159,9 +160,14 @@ def stored_chats(
             raise nothing_there(found.chosen, path)
         listener(Event("read", 0, node.size, path=path))
         copy = stored_copy(source, path, node, os.path.join(directory, DATABASE))
-        with open_copy(copy, path) as chats:
-            live = os.path.join(place.home, path)
-            yield StoredChats(found, chats, copy, live, path, node.content or b"")
+        try:
+            chats = held.enter_context(open_copy(copy, path))
+        except SafekeptError as error:
+            names = {"ID": found.chosen.short, "PATH": path}
+            error.next_steps = reworded(error.next_steps, lambda step: step.filled(**names))
+            raise
+        live = os.path.join(place.home, path)
+        yield StoredChats(found, chats, copy, live, path, node.content or b"")
 
 
 def list_sessions(stored: StoredChats) -> list[Compared]:

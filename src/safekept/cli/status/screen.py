@@ -115,9 +115,7 @@ def _show_home(screen: Screen, status: Status, home: HomeStatus) -> None:
     if home.last and home.last.databases != "sound" and home.verified:
         screen.fact("", f"the last verified one: {_ago(home.verified.time, now)} ({home.verified.short})")
     archive = home.archive
-    if archive is None:
-        screen.fact("Archive", "none yet")
-    else:
+    if archive is not None:  # nobody needs one
         size = f", {size_text(archive.bytes)}" if archive.bytes is not None else ""
         state = incomplete_text(archive, ", ")
         seal = "not sealed"

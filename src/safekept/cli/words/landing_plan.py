@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import click
@@ -28,7 +29,9 @@ SHOWN = 12
 def show_changes(console: Console, plan: LandingPlan) -> None:
     """What comes, what it replaces, and what stays."""
     console.fact("Brings", f"{size_text(plan.bytes)}, {count_text(len(plan.create), 'new file')}")
-    show_paths(console, "Replaces", plan.replaced_for_sure, fold=True)
+    sizes = {path: (size_text(now), size_text(plan.items[path].size)) for path, now in plan.shorter.items()}
+    shorter = {path: f" ({now} now, then {then})" for path, (now, then) in sizes.items() if now != then}
+    show_paths(console, "Replaces", plan.replaced_for_sure, fold=True, notes=shorter)
     show_paths(console, "Compares", plan.compared, "databases; one that differs is replaced")
     if plan.closed:
         files = count_text(len(plan.closed), "file")
@@ -72,15 +75,24 @@ def show_stayed(console: Console, plan: LandingPlan) -> None:
     show_paths(console, "Stayed", plan.damaged, "yours; what was stored of it is damaged")
 
 
-def show_paths(console: Console, label: str, paths: list[str], note: str = "", *, fold: bool = False) -> None:
-    """How many, and the first of them. `fold`: the files of our own plugin have a line for all of them."""
+def show_paths(
+    console: Console,
+    label: str,
+    paths: list[str],
+    note: str = "",
+    *,
+    fold: bool = False,
+    notes: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """How many, and the first of them. `fold`: the files of our own plugin have a line for all of them.
+    `notes`: what stands behind a path."""
     if not paths:
         return
     console.fact(label, count_text(len(paths), "file") + (f" ({note})" if note else ""))
     own = Counter(path.partition(_OWN)[0] + _OWN for path in paths if _is_own(path)) if fold else Counter()
     others = [path for path in paths if not (own and _is_own(path))]
     for path in others[:SHOWN]:
-        console.line(f"               {path_text(path)}")
+        console.line(f"               {path_text(path)}{notes.get(path, '')}")
     if len(others) > SHOWN:
         console.line(f"               … and {len(others) - SHOWN:,} more (all of them: --dry-run --json)")
     for place, count in own.items():

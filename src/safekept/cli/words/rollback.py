@@ -184,6 +184,8 @@ def show_undone(console: Console, undone: Undone, request: UndoRequest) -> int:
         console.line("Nothing was changed")
     else:
         console.line(f"Changed your mind? Run `{again}`")
+        log, back = console.command("log"), console.command("undo", "ID", *named)
+        console.line(f"Further back? `{log}` shows what was done; take one of these back: `{back}`")
     return 0
 
 

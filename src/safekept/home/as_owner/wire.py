@@ -234,6 +234,7 @@ def plan_out(plan: LandingPlan) -> dict[str, Any]:
         "home": plan.home,
         "only": list(plan.only),
         "held": [list(one) for one in plan.held],
+        "shorter": [list(one) for one in plan.shorter.items()],
         "unseen": [list(one) for one in plan.unseen],
         "roots": [[root.label, root.base, root.name] for root in plan.roots],
         "items": [
@@ -260,6 +261,7 @@ def plan_in(document: Any, exact: bool, layout: Layout) -> LandingPlan:
     for name in _NUMBERS:
         setattr(plan, name, int(document[name]))
     plan.held = [(str(path), str(holder)) for path, holder in document["held"]]
+    plan.shorter = {str(path): int(size) for path, size in document["shorter"]}
     plan.roots = [Root(*map(str, root)) for root in document["roots"]]
     unseen = [(str(path), str(reason)) for path, reason in document["unseen"]]
     plan.removals = Removals(files=list(plan.remove), unseen=unseen)

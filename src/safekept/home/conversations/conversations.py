@@ -206,7 +206,7 @@ def require_shape(columns: dict[str, dict[str, bool]], name: str) -> None:
                 kept=_UNTOUCHED,
                 next_steps=(
                     NextStep(
-                        "snapshot restore", ("latest", "PATH"), before="Restore the file as a whole instead:"
+                        "snapshot restore", ("ID", "PATH"), before="Restore the file as a whole instead:"
                     ),
                 ),
             )

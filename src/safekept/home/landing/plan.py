@@ -54,6 +54,7 @@ class LandingPlan:
     same: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)  # bound to this machine: neither written nor removed
     damaged: list[str] = field(default_factory=list)  # damaged in the source: what is there stays
+    shorter: dict[str, int] = field(default_factory=dict)  # to be replaced by fewer bytes than these
     closed: list[str] = field(default_factory=list)  # come back as 0600: secrets and conversations
     remove: list[str] = field(default_factory=list)  # exact only, or in the way of a directory
     outside: list[str] = field(default_factory=list)  # full paths outside the home
@@ -107,6 +108,10 @@ class LandingPlan:
             "same": self.same,
             "kept": self.kept,
             "damaged": self.damaged,
+            "shorter": [
+                {"path": path, "bytes_now": now, "bytes": self.items[path].size}
+                for path, now in sorted(self.shorter.items())
+            ],
             "closed": self.closed,
             "remove": self.remove,
             "outside": self.outside,
@@ -281,6 +286,8 @@ def _judge(
             return
     plan.needed += room
     (plan.create if now is None else plan.replace).append(item.path)
+    if item.kind is Kind.FILE and not item.left_out and _bytes_of(now) > item.size:
+        plan.shorter[item.path] = _bytes_of(now)
     if item.closed:
         plan.closed.append(item.path)
     if item.root:
@@ -292,6 +299,10 @@ def _judge(
         plan.needed += _note_holders(plan, tree, item.place, item.path)
         if item.left_out and item.was_kept(now) and len(plan.held) == held:
             plan.compared.append(item.path)
+
+
+def _bytes_of(now: os.stat_result | None) -> int:
+    return now.st_size if now is not None and stat.S_ISREG(now.st_mode) else 0
 
 
 def _note_holders(plan: LandingPlan, tree: Tree, place: str, path: str) -> int:
