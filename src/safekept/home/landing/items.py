@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 
 from safekept.core.entries import Entry, Kind, Source
 from safekept.core.errors import SafekeptError
@@ -215,9 +215,10 @@ def _check_matches(only: tuple[str, ...], matched: set[str], near: dict[str, lis
     if all(near[path] for path in missing):
         # One that is missing: each that may be meant. Several: the best of each, in one command.
         for best in range(len(near[missing[0]]) if len(missing) == 1 else 1, 0, -1):
-            words = [near[path][best - 1] if path in missing else path for path in only]
-            named = [word for path in words for word in ("--only", path)]
-            steps.insert(0, NextStep("import", ("FILE", *named), before="Did you mean:"))
+            first, *rest = [near[path][best - 1] if path in missing else path for path in only]
+            step = NextStep("import", ("FILE", "--only", first), before="Did you mean:")
+            more = [word for path in rest for word in ("--only", path)]
+            steps.insert(0, replace(step, arguments=(*step.arguments, *more)))
     raise NothingMatches(
         f"there is nothing called {', '.join(f'`{path}`' for path in missing)} in what is to be restored",
         kept="Nothing was changed",
