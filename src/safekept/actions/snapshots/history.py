@@ -226,7 +226,7 @@ def _newest(listing: Listing) -> str:
 
 
 def _never_seen(found: History, place: HomeRef, newest: str) -> NoSuchSnapshot:
-    more = ()
+    more: tuple[NextStep, ...] = ()
     if found.elsewhere:
         look = f"Look into {found.elsewhere_text} as well:"
         more = (NextStep("history", (found.path, "--all"), before=look),)

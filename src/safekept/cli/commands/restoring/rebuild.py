@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -169,12 +169,15 @@ def _carry_out(
         requests = [] if any(chosen) else homes_of_one_machine(error, request)
         if not requests and request.offers_sound and error.choices:
             choice = _chosen(work.console, error)
-            # With a kit every place is looked at again: another may have the newest of that home.
-            if kit is not None:
-                choice.pop("place", "")
-            return _carry_out(
-                work, kit, given, replace(asked, **choice), key_file=key_file, home_only=home_only
+            one = replace(
+                asked,
+                # With a kit every place is looked at again: another may have the newest of that home.
+                place=asked.place if kit is not None else choice.get("place", asked.place),
+                host=choice.get("host", asked.host),
+                of=choice.get("of", asked.of),
+                layout=choice.get("layout", asked.layout),
             )
+            return _carry_out(work, kit, given, one, key_file=key_file, home_only=home_only)
         if not requests:
             named = ("--key-file", os.path.abspath(key_file)) if key_file else ()
             error.next_steps = reworded(error.next_steps, _as_named(request.place, given, named))
@@ -184,7 +187,7 @@ def _carry_out(
     return work.end(kit)
 
 
-def _chosen(console: Console, error: SeveralHomes) -> dict[str, str]:
+def _chosen(console: Console, error: SeveralHomes) -> Mapping[str, str]:
     """Which of several homes a person means: the newest, unless another number is typed."""
     from ...questions import prompt
 
@@ -192,7 +195,7 @@ def _chosen(console: Console, error: SeveralHomes) -> dict[str, str]:
     while True:
         typed = prompt("Which one? [1]", default="1").strip()
         if typed.isdecimal() and 0 < int(typed) <= len(error.choices):
-            return dict(error.choices[int(typed) - 1])
+            return error.choices[int(typed) - 1]
         console.say(f"Please type a number from 1 to {len(error.choices)}")
 
 
