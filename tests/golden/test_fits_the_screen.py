@@ -11,6 +11,7 @@ import pytest
 
 from safekept.cli.console import folded
 from safekept.cli.main import run
+from support.commands.in_process import Screen
 from support.commands.transcripts import widest
 from support.users.states import State, made, write
 
@@ -78,13 +79,6 @@ COMMANDS = (
     "snapshot restore 99",
 )
 LABEL = "before the long and very careful tidying up of everything that had grown since the summer"
-
-
-class Screen(io.StringIO):
-    """A stream that is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.fixture

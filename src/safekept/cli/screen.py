@@ -14,7 +14,7 @@ from safekept.core.next_step import Step
 from .console import Console, folded, path_text, rows
 
 #: Where the output goes to a file or a pipe; also what a screen has at least.
-NARROW, WIDE = 80, 100
+NARROW, WIDE = 80, 120
 LABEL = 13
 
 
@@ -69,7 +69,7 @@ class Screen:
             cut = room > 0 and ends[-1:] > [room]
             for (text, style), below in zip(lines, ends, strict=True):
                 if not cut or below < room:
-                    self.console.line(text, **style)
+                    self.console.verbatim(text, **style)
             if cut:
                 self.console.line(more)
 
@@ -78,8 +78,9 @@ class Screen:
         return max(1, -(-len(text) // self.columns))
 
     def line(self, text: str = "", **style: object) -> None:
+        """A line that fits, as `folded` made it."""
         if self._lines is None:
-            self.console.line(text, **style)
+            self.console.verbatim(text, **style)
         else:
             self._lines.append((text, style))
 
@@ -88,7 +89,7 @@ class Screen:
             self.line(line, bold=True, **style)
 
     def heading(self, text: str) -> None:
-        self.line(text, bold=True)
+        self.headline(text)
 
     def one_line(self, label: str, text: str) -> None:
         """A fact that has one line on a terminal, where what does not fit is cut; elsewhere nothing is."""

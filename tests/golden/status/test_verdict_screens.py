@@ -19,12 +19,12 @@ from safekept.home.scan import Selection
 from safekept.integrations.connecting.hosts import HOSTS
 from safekept.vault.storage import FileKind
 from support.commands.in_process import spoken
-from support.commands.transcripts import same_as
+from support.commands.transcripts import same_as, widest
 from support.home.homes import make_hermes_home
 from support.hosts.connected import connect, program_in
 from support.users.states import State, drilled, empty, made, settled, told
 
-SCREENS = {"80x24": (80, 24), "120x40": (100, 40)}  # no line is longer than 100, however wide the screen
+SCREENS = {"80x24": (80, 24), "120x40": (120, 40)}
 
 
 def first_snapshot(directory) -> State:
@@ -162,9 +162,8 @@ def test_the_verdict_and_the_next_command_are_on_the_first_screen(name, tmp_path
     say = spoken(monkeypatch, state.user)
     monkeypatch.setattr(Screen, "_rows", lambda *_: 1)  # the paths of a test are longer than a person's
     for size, (columns, rows) in SCREENS.items():
-        monkeypatch.setattr("safekept.cli.screen.width", lambda columns=columns: columns)
-        monkeypatch.setattr("safekept.cli.screen.height", lambda rows=rows: rows)
-        said = say("status")
+        said = spoken(monkeypatch, state.user, columns, rows)("status")
+        assert widest(said.out, columns) == []
         assert (said.code, said.err) == (0, "")
         lines = said.out.splitlines()
         assert len(lines) < rows, "the prompt has a line, too"

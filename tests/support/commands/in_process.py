@@ -51,14 +51,27 @@ class Said:
     err: str
 
 
-def spoken(monkeypatch: pytest.MonkeyPatch, user: str) -> Callable[..., Said]:
-    """Runs `safekept …` for a user whose home directory this is, standing in it."""
+class Screen(io.StringIO):
+    """What a terminal shows."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def spoken(
+    monkeypatch: pytest.MonkeyPatch, user: str, columns: int = 0, rows: int = 0
+) -> Callable[..., Said]:
+    """Runs `safekept …` for a user whose home directory this is, standing in it; with `columns` and `rows`
+    the answer goes to a terminal of that size, else to a pipe."""
     monkeypatch.setenv("HOME", user)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.chdir(user)
+    if columns:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        monkeypatch.setenv("LINES", str(rows))
 
     def say(*words: str) -> Said:
-        out, err = io.StringIO(), io.StringIO()
+        out, err = Screen() if columns else io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = run([os.fspath(word) for word in words])
         return Said(code, out.getvalue(), err.getvalue())
