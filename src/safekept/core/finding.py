@@ -120,6 +120,13 @@ def reached(findings: Iterable[Finding]) -> str:
     return LADDER[min(rungs, default=len(LADDER) - 1)]
 
 
+def head_of(findings: Iterable[Finding]) -> str:
+    """How every screen begins: the rung, and whether something is lost or broken already."""
+    found = list(findings)
+    words = RUNGS[reached(found)]
+    return f"ALARM, {words}" if any(one.alarm for one in found) else words[0].upper() + words[1:]
+
+
 def exit_code(findings: Iterable[Finding]) -> int:
     """What `--check` returns: 4 for an alarm, 3 below "protected on this machine", else 0."""
     found = list(findings)

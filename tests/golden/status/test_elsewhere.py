@@ -52,6 +52,8 @@ def test_a_copy_on_the_same_disk_is_stored_and_not_counted(state, say, tmp_path)
     assert reason["text"] == "every copy is on this machine: none would survive its loss"
     assert any(line.startswith("usb is ") for line in reason["evidence"])
     assert any("`elsewhere = true`" in step for step in reason["fix"])
+    screen = " ".join(say("status").out.split())
+    assert " Off-host none Copy here usb " in screen and f"; it {reason['evidence'][0][4:]}" in screen, screen
     again = say("destinations", "add", f"{usb}2", "--same-disk").out
     assert "does not count if the machine is lost" in " ".join(again.split())
 

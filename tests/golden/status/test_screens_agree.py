@@ -77,6 +77,8 @@ def test_what_is_broken_now_is_said_alike_before_any_doctor_or_snapshot(here, ho
     assert told(first) == told(of_doctor(say)) == told(of_status(say))
     texts = [one["text"] for one in first]
     assert texts == [f"state.db in {home} is damaged", f"lost in {home}: memories 12 → 0"]
+    heads = say("doctor").out.splitlines()[1], say("status").out.partition(":")[0]
+    assert heads == ("ALARM, partly protected", "ALARM, partly protected"), "one ladder, and one word for it"
     commands = [command for one in first for command in one["commands"]]
     assert commands[:2] == [
         f"snapshot restore {short} state.db",

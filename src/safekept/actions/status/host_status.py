@@ -28,6 +28,8 @@ GONE, PARTLY, NO_PROGRAM, ELSEWHERE, SWITCHED_OFF, UNREADABLE = (
     "unreadable",
 )
 FAILED, UNHEARD = "failed", "unheard"
+#: How the detail begins where a part of what has it call us is missing: it does not.
+HALF = "half connected"
 #: Seconds after which a change in a host's directory is not one that connecting made.
 _AFTER_CONNECTING = 60.0
 #: An agent that changed nothing in its own directory for so long does not work here.
@@ -43,6 +45,10 @@ class ConnectionStatus:
     trouble: str = ""  # one of the kinds above; "": all is well
     detail: str = ""
     option: tuple[str, ...] = ()  # what names the scope on the command line
+
+    @property
+    def half(self) -> bool:
+        return self.trouble == PARTLY and self.detail.startswith(HALF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +78,8 @@ class HostStatus:
 
     @property
     def connected(self) -> bool:
-        """Whether it calls us: not where its entry is gone, or is of another machine or another user."""
-        return any(one.trouble not in (GONE, NO_PROGRAM, ELSEWHERE) for one in self.places)
+        """Whether it calls us: not where an entry is gone, or is of another machine or another user."""
+        return any(one.trouble not in (GONE, NO_PROGRAM, ELSEWHERE) and not one.half for one in self.places)
 
     @property
     def here(self) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from safekept.core.ages import seconds_text
-from safekept.core.finding import MACHINE_LOST, RUNGS, THIS_MACHINE, Finding, exit_code, in_order, reached
+from safekept.core.finding import MACHINE_LOST, THIS_MACHINE, Finding, exit_code, head_of, in_order, reached
 from safekept.core.next_step import NextStep, Step, next_document
 from safekept.core.records import dataclass
 
@@ -66,10 +66,7 @@ def judge(
     left = frozenset(declined)
     counted = (one for one in found if not one.declinable or one.declinable not in left)
     findings = tuple(in_order(counted))
-    level = reached(findings)
-    words = RUNGS[level]
-    alarm = any(one.alarm for one in findings)
-    head = f"ALARM, {words}" if alarm else words[0].upper() + words[1:]
+    level, head = reached(findings), head_of(findings)
     if level == MACHINE_LOST and copy is not None:
         text = f"{head}: the copy in {copy[0]} is {seconds_text(max(0.0, copy[1]))} old"
     elif level in (THIS_MACHINE, MACHINE_LOST):
@@ -77,6 +74,6 @@ def judge(
     else:
         text = f"{head}: {findings[0].text}"
     steps = findings[0].fix if findings and findings[0].counts else ()
-    if not begun and steps and not alarm:
+    if not begun and steps and not any(one.alarm for one in findings):
         steps = (NextStep("setup", before="Protect this machine:"),)
     return Verdict(level, text, findings, steps)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from safekept.actions.status.coverage import Gap
+from safekept.actions.status.destination_status import DestinationStatus
 from safekept.actions.status.growth import by_day
 from safekept.actions.status.home_status import HomeStatus
 from safekept.actions.status.home_summary import LastSnapshot
@@ -124,6 +125,9 @@ def _show_home(screen: Screen, status: Status, home: HomeStatus) -> None:
         where = screen.path(archive.path) if archive.there else "not where it was written any more"
         screen.fact("Archive", f"{_ago(archive.time, now)}{size}, {seal}{state}: {where}")
     screen.fact("Off-host", _off_host(status))
+    if here := [one for one in status.destinations if not one.away]:
+        why = here[0].here if len({one.here for one in here}) == 1 else "would be lost with this machine"
+        screen.fact("Copy here", f"{_copies(here, status.time)}; {'it' if len(here) == 1 else 'each'} {why}")
     screen.fact("Proven", _proven(screen, home, now))
     _show_gaps(screen, home)
     _show_lean(screen, home.coverage.lean if home.coverage else {})
@@ -168,11 +172,18 @@ def _off_host(status: Status) -> str:
     if not status.destinations and not status.vault.off_host:
         return "never: no destination is set up"
     copies = ["the vault itself"] if status.vault.off_host else []
-    for one in status.destinations:
-        when = _ago(one.last, status.time) if one.last else "never"
-        failed = f"; FAILED {_ago(one.failure.time, status.time)}" if one.failure else ""
-        copies.append(f"{path_text(one.name)} {when}{failed}")
-    return ", ".join(copies)
+    copies.append(_copies([one for one in status.destinations if one.away], status.time))
+    return ", ".join(filter(None, copies)) or "none"
+
+
+def _copies(found: Sequence[DestinationStatus], now: float) -> str:
+    """When each of them got its last copy."""
+    words = []
+    for one in found:
+        when = _ago(one.last, now) if one.last else "never"
+        failed = f"; FAILED {_ago(one.failure.time, now)}" if one.failure else ""
+        words.append(f"{path_text(one.name)} {when}{failed}")
+    return ", ".join(words)
 
 
 def _proven(screen: Screen, home: HomeStatus, now: float) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from safekept.actions.status.host_status import ELSEWHERE, HostStatus
+from safekept.actions.status.host_status import ELSEWHERE, HALF, HostStatus
 from safekept.core.ages import seconds_text
 
 from ..console import Console, count_text, path_text
@@ -90,6 +90,8 @@ def host_lines(console: Console, one: HostStatus, now: float | None = None) -> l
     wrong = [f"{text}: {console.step(step)}" for _, text, step in one.troubles]
     if all(place.trouble == ELSEWHERE for place in one.places):
         return [f"not connected here: `{console.command('connect', one.host)}`", *wrong]
+    if not one.connected and any(place.half for place in one.places):
+        return [HALF, *wrong]
     now = time.time() if now is None else now
     words = ["connected" if one.connected else "NOT connected any more"]
     scopes = [place.scope for place in one.places if place.option]

@@ -11,6 +11,7 @@ from safekept.actions.hosts.connections import Connection, connections
 from safekept.actions.status.host_status import (
     ELSEWHERE,
     GONE,
+    HALF,
     NO_PROGRAM,
     PARTLY,
     SWITCHED_OFF,
@@ -130,8 +131,8 @@ def _lacking(one: HostFile, content: bytes | None, found: list[tuple[str, ...]],
     if content is not None and found:
         return "" if _current(one, content, found) else f"connected by old entries in its {name}"
     if calls:
-        return f"half connected: no entry in its {name}"
-    return f"half connected: {os.path.basename(above)}/{name} is missing"
+        return f"{HALF}: no entry in its {name}"
+    return f"{HALF}: {os.path.basename(above)}/{name} is missing"
 
 
 def _current(one: HostFile, content: bytes, found: list[tuple[str, ...]]) -> bool:

@@ -290,7 +290,7 @@ def test_a_vault_that_is_shut_comes_with_its_own_advice():
     found = verdict(vault=VaultStatus("/v", SHUT, error, ("Use the right one",)))
     assert (found.exit_code, found.text, steps(found)) == (
         4,
-        "ALARM, not protected: The key does not fit",
+        "ALARM, not protected: the key does not fit",
         ("Use the right one",),
     )
 

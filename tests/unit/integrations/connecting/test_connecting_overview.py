@@ -173,6 +173,9 @@ def test_another_home_of_hermes_is_named_in_the_command_that_mends_it(user, tmp_
     ((kind, text, mend),) = troubles(user, "hermes")
     assert kind == "partly" and mend == f"`safekept connect hermes --home {tmp_path / 'second'}`"
     assert text == "Hermes is half connected: no entry in its config.yaml"
+    hermes = status_of(user, "hermes")
+    lines = host_lines(Console(as_json=False), hermes)
+    assert lines == ["half connected", f"{text}: {mend}"] and not hermes.connected
 
 
 def test_a_profile_that_is_half_connected_is_named_with_what_it_lacks_in_one_line(user, tmp_path):

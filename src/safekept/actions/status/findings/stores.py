@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from safekept.core.ages import iso_time, seconds_text
@@ -76,7 +77,8 @@ def of_lost_vault(vault: VaultStatus, copies: Iterable[DestinationStatus]) -> It
 def of_vault(vault: VaultStatus, copies: Sequence[DestinationStatus]) -> Iterator[Finding]:
     lost = vault.absent and any(one.holds for one in copies)  # said already, with the way back
     if vault.state == SHUT and vault.error and not lost:
-        yield Finding("vault-shut", NOT_PROTECTED, str(vault.error.get("what")), (), vault.advice, alarm=True)
+        text = re.sub("^The ", "the ", str(vault.error.get("what")))  # it follows a colon
+        yield Finding("vault-shut", NOT_PROTECTED, text, (), vault.advice, alarm=True)
     if vault.damaged:
         count = len(vault.damaged)
         text = f"{count:,} snapshot {'file' if count == 1 else 'files'} in the vault cannot be read"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from safekept.core.finding import MEANT, RUNGS, reached
+from safekept.core.finding import MEANT, head_of
 from safekept.core.next_step import NextStep
 
 from ...console import Console, count_text, path_text
@@ -75,8 +75,7 @@ def _show(screen: Screen, found: Diagnosis, *, fixing: bool) -> None:
     else:
         words = count_text(len(found.findings), "finding")
         screen.console.heading(f"{words}, {serious:,} serious" if serious else words, good=False)
-    rung = RUNGS[reached(found.findings)]
-    screen.console.line(rung[0].upper() + rung[1:])
+    screen.console.line(head_of(found.findings), **({"fg": "red"} if serious else {}))
     for step in found.first:
         screen.fact("Next", replace(step, after=" does all of this"))
     for one in found.findings:
