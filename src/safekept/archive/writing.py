@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 
 from safekept.core.entries import Entry, EntryLost, Kind, Outcome, Remark, Source
@@ -49,6 +49,7 @@ def write_archive(
     form: str,
     head: Mapping[str, object],
     closing: Callable[[], Mapping[str, object]],
+    judged: Callable[[Iterable[Remark]], list[Remark]] = list,
     when_incomplete: str = "",
     replace: bool = True,
     seal: Seal | None = None,
@@ -56,10 +57,10 @@ def write_archive(
 ) -> Written:
     """Write `source` to `path` as `form` ("zip" or "tar.zst"); it appears whole and proven, or not at all.
 
-    `head` holds the facts known beforehand, `closing()` those known once everything was read. An
-    incomplete archive goes to `when_incomplete` if that is given. With `replace=False` a file that
-    has the name already stays, and the archive takes the next free one. Under a `seal` nothing of it is
-    on the disk in the clear, at no time.
+    `head` holds the facts known beforehand, `closing()` those known once everything was read; `judged`
+    has the remarks as somebody means them. An incomplete archive goes to `when_incomplete` if that is given.
+    With `replace=False` a file that has the name already stays, and the archive takes the next free one.
+    Under a `seal` nothing of it is on the disk in the clear, at no time.
     """
     began = time.monotonic()
     output = Output(path) if seal is None else seal.output(path)
@@ -69,7 +70,7 @@ def write_archive(
         container = _container(form, output, listener)
         _fill(source, container)
         account = container.account
-        remarks = list(dict.fromkeys([*source.remarks, *account.remarks]))
+        remarks = judged(dict.fromkeys([*source.remarks, *account.remarks]))
         complete = not any(remark.incomplete for remark in remarks)
         counts = {
             "files": account.files,

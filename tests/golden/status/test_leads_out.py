@@ -37,6 +37,7 @@ def test_what_lies_behind_a_link_is_not_called_kept_until_somebody_says_so_once(
     assert taken.code == 3 and name in taken.out + taken.err
     assert checked(say) == {3}
     assert "Behind a link, not taken" in say("snapshot", "--dry-run").out
+    assert name != "memories" or say("backup").code == 3
     (one,) = [
         one
         for one in json.loads(say("status", "--json").out)["verdict"]["reasons"]
@@ -50,6 +51,11 @@ def test_what_lies_behind_a_link_is_not_called_kept_until_somebody_says_so_once(
 
     assert "Behind a link, not taken" not in say("snapshot", "--dry-run").out
     assert say("snapshot").code == 0, "what is meant is not missing, and retention goes on"
+    if name == "memories":
+        assert "Behind a link, not taken" not in say("backup", "--dry-run").out
+        archive = say("backup", "--json")
+        assert archive.code == 0 and json.loads(archive.out)["complete"], "nor is it in an archive"
+        assert ", incomplete" not in say("status").out.lower()
     assert checked(say) == {0}
     gaps = json.loads(say("status", "--json").out)["homes"][0]["not_covered"]["gaps"]
     assert [(gap["outcome"], gap["reason"][-27:]) for gap in gaps if gap["path"] == name] == [

@@ -17,6 +17,7 @@ import socket
 import time
 from collections.abc import Mapping
 from dataclasses import field, replace
+from functools import partial
 
 from safekept import __version__
 from safekept.archive import Seal, Written, write_archive
@@ -29,6 +30,7 @@ from safekept.core.records import dataclass
 from safekept.core.sqlite import CaptureOptions
 from safekept.home.scan import Scan, Selection, scan
 
+from ..alarms.meant import meant_links, without_meant_links
 from ..base.context import HomeRef, UserContext
 from ..base.operations.stores import BackupFacts
 from ..base.record import expected_bytes, record, recording
@@ -151,7 +153,7 @@ def preview_backup(context: UserContext, request: BackupRequest, listener: Liste
         known=known,
         to=seal.to if seal is not None else (),
     )
-    remarks = list(source.remarks)
+    remarks = without_meant_links(source.remarks, meant_links(context, request.place.home))
     return Preview(request.place, output, paths, files, total, largest, remarks, rotation, seal)
 
 
@@ -211,6 +213,7 @@ def _write(
         form=request.form,
         head=head,
         closing=lambda: {"census": source.census()},
+        judged=partial(without_meant_links, meant=meant_links(context, request.place.home)),
         # A name with a time in it was made up here, perhaps by two backups in the same second.
         replace=names_a_file(request.output),
         when_incomplete=beside(output, "-incomplete") if os.path.lexists(output) else "",
