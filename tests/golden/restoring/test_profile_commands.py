@@ -63,6 +63,23 @@ def test_a_restore_names_the_commands_it_will_make_and_makes_those(here, home, s
     assert states(done)["writer"] == ("made", path) and os.access(path, os.X_OK)
 
 
+def test_a_command_starts_nothing_before_its_program_is_installed(here, home, say, commands, monkeypatch):
+    take(here, home)
+    programs = os.path.join(here.places.user_home, "programs")
+    os.makedirs(programs)
+    monkeypatch.setenv("PATH", programs)
+    path = os.path.join(commands, "writer")
+    once = f"Command {path} will start profile writer once `hermes` is installed here"
+    assert any(line.startswith(once) for line in shown(say("restore", "--dry-run", "--yes").out))
+    assert any(line.startswith(once) for line in shown(say("restore", "--yes").out))
+    os.unlink(path)
+    with open(os.path.join(programs, "hermes"), "w", encoding="utf-8") as file:
+        os.fchmod(file.fileno(), 0o755)
+        file.write("#!/bin/sh\n")
+    done = shown(say("restore", "--yes").out)
+    assert any(line.startswith(f"Command {path} starts profile writer (") for line in done), done
+
+
 def test_an_exact_restore_names_no_command_for_a_profile_that_it_removes(here, home, say, commands):
     take(here, home)
     shutil.copytree(os.path.join(home, "profiles", "writer"), os.path.join(home, "profiles", "later"))

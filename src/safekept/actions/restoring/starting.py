@@ -36,6 +36,7 @@ class Wrapper:
     path: str
     state: str  # "new" (in a plan), "made", "present" or "skipped"
     note: str = ""
+    needs: str = ""  # the program that it starts, where that is not installed here
 
     def as_dict(self) -> dict[str, str]:
         return {"profile": self.profile, "path": self.path, "state": self.state, "note": self.note}
@@ -44,7 +45,9 @@ class Wrapper:
 def planned_wrappers(place: HomeRef, context: UserContext, profiles: Iterable[str]) -> list[Wrapper]:
     """What `make_wrappers` would do for these profiles; nothing is written."""
     directory = os.path.join(context.places.user_home, place.layout.wrapper_directory)
-    return [_wrapper(name, directory, place, context) for name in profiles]
+    program = place.layout.wrapper_command
+    needs = "" if shutil.which(program, path=context.caller.environment.get("PATH", "")) else program
+    return [replace(_wrapper(name, directory, place, context), needs=needs) for name in profiles]
 
 
 def make_wrappers(place: HomeRef, context: UserContext) -> list[Wrapper]:

@@ -55,8 +55,9 @@ def show_wrappers(console: Console, wrappers: Iterable[Wrapper]) -> None:
     for one in wrappers:
         note = f" ({one.note})" if one.note else ""
         if one.state in ("new", "made"):
-            verb = "will start" if one.state == "new" else "starts"
-            console.fact("Command", f"{path_text(one.path)} {verb} profile {one.profile}{note}")
+            verb = "will start" if one.state == "new" or one.needs else "starts"
+            once = f" once `{one.needs}` is installed here" if one.needs else ""
+            console.fact("Command", f"{path_text(one.path)} {verb} profile {one.profile}{once}{note}")
         elif one.state == "skipped":
             console.fact("Command", f"none for profile {path_text(one.profile)}: {one.note}")
 
