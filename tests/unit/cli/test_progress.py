@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import glob
 import io
+import itertools
 import json
 import os
 import re
@@ -19,17 +20,20 @@ from safekept.actions.setup.steps import SetupChoices, set_up
 from safekept.actions.setup.survey import FoundHome
 from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
 from safekept.actions.snapshots.preview import with_estimate
+from safekept.actions.vault.care import plan_vault_repair
 from safekept.cli.console import DOING, Console, Progress, left_text
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, expecting, silent
 from safekept.core.sqlite import check as checking
 from safekept.core.sqlite.check import examine_aloud, verify
 from safekept.core.sqlite.format import connect
+from safekept.vault.storage import FileKind, MemoryStorage
 from safekept.vault.write.intake import Intake
 from support.commands.in_process import spoken
 from support.commands.waiting import PATIENT, wait_until
 from support.home.homes import make_hermes_home
 from support.users.contexts import throwaway
+from support.vault.vaults import new_vault, save_files, some_files
 from test_map import SOURCE
 
 
@@ -142,6 +146,29 @@ def test_the_screen_moves_each_second_even_where_nothing_is_said(monkeypatch):
     finally:
         progress.close()
     assert "10 B of 100 B" in shown.getvalue()
+
+
+def test_an_index_that_is_made_again_says_how_far_it_is_and_how_long_it_takes(screen, monkeypatch):
+    """Every pack of the vault is read for it: the longest wait there is, on the worst day."""
+    with new_vault(MemoryStorage()) as vault:
+        for number in range(4):
+            save_files(vault, some_files(number), time_ns=number)
+        packs = [size for _, size in vault.storage.list(FileKind.PACK)]
+        for name, _ in list(vault.storage.list(FileKind.INDEX)):
+            del vault.storage.files[f"index/{name}"]
+        heard: list[Event] = []
+        plan_vault_repair(vault, listener=heard.append)
+    made = [one for one in heard if one.phase == "rebuild"]
+    assert len(made) == len(packs) > 3 and {one.total for one in made} == {sum(packs)}
+    assert [one.done for one in made] == [sum(packs[:number]) for number in range(len(packs))]
+    progress, clock = Progress("safekept"), itertools.count(step=10.0)
+    monkeypatch.setattr("safekept.cli.console.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    progress.start()
+    for one in made:
+        if one.done < one.total / 2:
+            progress.listen(one)
+    progress.close()
+    assert re.search(r"rebuilding .* of [\d.]+ KB, about \d+ s left", screen.getvalue()), screen.getvalue()
 
 
 def drawn_phases():

@@ -176,7 +176,7 @@ def plan_vault_repair(
     """Read every byte, and say what could be mended. Nothing is changed."""
     with reading(repository, listener, wait):
         report = check(repository, read_data=1.0, listener=listener)
-        return report, plan_repair(repository, report)
+        return report, plan_repair(repository, report, listener=listener)
 
 
 def repair_vault(
@@ -198,7 +198,7 @@ def repair_vault(
         repository.lock(exclusive=True, wait=wait) as lock,
     ):
         for _ in range(_ROUNDS):
-            plan = plan_repair(repository, after)
+            plan = plan_repair(repository, after, listener=listener)
             if plan.empty:
                 break
             done = carry_out_repair(repository, plan, lock, listener=listener)

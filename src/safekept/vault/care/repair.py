@@ -70,26 +70,33 @@ class Repaired:
         return {name: getattr(self, name) for name in names}
 
 
-def plan_repair(repository: Repository, report: Report | None = None) -> RepairPlan:
-    """What could be mended. The report of a check that read data adds the packs that it found damaged."""
+def plan_repair(
+    repository: Repository, report: Report | None = None, *, listener: Listener = silent
+) -> RepairPlan:
+    """What could be mended. The report of a check that read data adds the packs that it found damaged.
+
+    Where an index file is lost, the packs that it named are read whole: that is most of the time it takes.
+    """
     repository.require_writable()
     plan = RepairPlan()
     index = repository.reload_index(without_cache=True)
     plan.indexes = dict(repository.damaged_indexes)
     sizes = dict(repository.storage.list(FileKind.PACK))
-    for name, size in sizes.items():
-        pack = bytes.fromhex(name)
-        if not index.has_pack(pack):
-            try:
-                entries = load_header(repository.storage, repository.key, name, size)
-            except (BadPack, NotStored, VaultDamaged):
-                continue  # nobody knows what it held; a prune removes it
-            # Read before it is trusted: it may be here because an earlier repair found it damaged.
-            sound = {blob[0] for _, blob in sound_blobs(repository, pack, entries)}
-            if len(sound) == len({entry.id for entry in entries}):
-                plan.add[pack] = entries
-            elif left := [e for e in entries if e.id in sound and not index.has(e.kind, e.id)]:
-                plan.salvage[pack] = left
+    unnamed = {name: size for name, size in sizes.items() if not index.has_pack(bytes.fromhex(name))}
+    done, total = 0, sum(unnamed.values())
+    for name, size in unnamed.items():
+        listener(Event("rebuild", done, total))
+        done, pack = done + size, bytes.fromhex(name)
+        try:
+            entries = load_header(repository.storage, repository.key, name, size)
+        except (BadPack, NotStored, VaultDamaged):
+            continue  # nobody knows what it held; a prune removes it
+        # Read before it is trusted: it may be here because an earlier repair found it damaged.
+        sound = {blob[0] for _, blob in sound_blobs(repository, pack, entries)}
+        if len(sound) == len({entry.id for entry in entries}):
+            plan.add[pack] = entries
+        elif left := [e for e in entries if e.id in sound and not index.has(e.kind, e.id)]:
+            plan.salvage[pack] = left
     bad = _packs_in(report) if report else set()
     for pack, entries in index.by_pack():
         if pack.hex() not in sizes:
