@@ -118,7 +118,7 @@ _REASONS: dict[str, tuple[str, Step]] = {
     ),
     "destination-remove": (
         "it only changed the settings; the copies there are untouched",
-        NextStep("destinations add", ("URL", "--name", "NAME"), before="Set it up again:"),
+        NextStep("destinations add", ("PLACE", "--name", "NAME"), before="Set it up again:"),
     ),
     "bring-back": ("it only brought back what was dropped", "Drop it again as it was dropped before"),
     "guard": (

@@ -44,7 +44,7 @@ def list_command(as_json: bool) -> int:
         console.fact("Takes", " and ".join(one.setting.takes))
         console.fact("Last push", _last(one))
     if not found:
-        console.line(f"No destinations yet. Add one: `{console.command('destinations', 'add', 'URL')}`")
+        console.line(f"No destinations yet. Add one: `{console.command('destinations', 'add', 'PLACE')}`")
     return 0
 
 
@@ -62,7 +62,7 @@ def _last(one: ListedDestination) -> str:
 
 
 @click.command("show")
-@click.argument("place", metavar="DESTINATION|URL")
+@click.argument("place", metavar="DESTINATION|PLACE")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def show_command(place: str, as_json: bool) -> int:
     """See what a destination holds: the copies of vaults, and the archives of every host.
@@ -87,7 +87,7 @@ def show_command(place: str, as_json: bool) -> int:
 
 
 @click.command("test")
-@click.argument("places", metavar="[DESTINATION|URL]...", nargs=-1)
+@click.argument("places", metavar="[DESTINATION|PLACE]...", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def test_command(places: tuple[str, ...], as_json: bool) -> int:
     """Find out by doing it: write, read back, overwrite, delete, and how fast. Without a name: all of them.
@@ -106,7 +106,7 @@ def test_command(places: tuple[str, ...], as_json: bool) -> int:
         _show(console, examined)
     console.document({"destinations": [one.as_dict() for one in found]})
     if not found:
-        console.line(f"No destinations yet. Add one: `{console.command('destinations', 'add', 'URL')}`")
+        console.line(f"No destinations yet. Add one: `{console.command('destinations', 'add', 'PLACE')}`")
     absent = [one for one in found if one.state == "absent"]
     return 1 if any(one.state == "failed" for one in found) or (absent and places) else 0
 
@@ -150,7 +150,7 @@ def _delete(can: bool | None) -> str:
 
 
 @click.command("add")
-@click.argument("url", metavar="URL|PATH")
+@click.argument("url", metavar="PLACE")
 @click.option("--name", metavar="NAME", default="", help="What to call it; default: from the place.")
 @click.option("--takes", metavar="WHAT", multiple=True, help="`vault`, `archives` or both; default: both.")
 @click.option("--keep", type=int, metavar="N", help="Archives of each host and kind that stay; 0 keeps all.")

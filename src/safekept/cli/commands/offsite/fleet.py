@@ -78,7 +78,7 @@ def fleet_width() -> int:
 
 
 @click.command("fleet")
-@click.argument("place", metavar="DESTINATION|URL|VAULT")
+@click.argument("place", metavar="DESTINATION|PLACE|VAULT")
 @click.option(
     "--key-file",
     metavar="FILE",

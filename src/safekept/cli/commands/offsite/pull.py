@@ -15,7 +15,7 @@ _LISTED = 10
 
 
 @click.command("pull")
-@click.argument("place", metavar="DESTINATION|URL")
+@click.argument("place", metavar="DESTINATION|PLACE")
 @click.option(
     "--archive",
     metavar="NAME|latest",

@@ -24,7 +24,7 @@ _LISTED = 10
 
 
 @click.command("push")
-@click.argument("places", metavar="[DESTINATION|URL]...", nargs=-1)
+@click.argument("places", metavar="[DESTINATION|PLACE]...", nargs=-1)
 @click.option(
     "--archive",
     "archives",
