@@ -105,9 +105,10 @@ def test_show_says_when_it_last_ran_how_it_ended_and_when_it_runs_next(say, user
     say("schedule", "run")
     lines = say("schedule", "show").out.splitlines()
     assert ", all done in " in lines[2]
-    work = lines[lines.index("Regular work") + 1 :]
-    assert work[0].split() == ["LAST", "DONE", "NEXT", "WHAT"]
-    assert re.fullmatch(rf"  \d{{4}}-\S+ \d\d:\d\d  \S.* +snapshot of {user}/\.hermes", work[1]), work
+    # With nothing that starts it, there is no next time.
+    work = lines[lines.index("Regular work; none of it happens by itself now") + 1 :]
+    assert work[0].split() == ["LAST", "DONE", "WHAT"]
+    assert re.fullmatch(rf"  \d{{4}}-\S+ \d\d:\d\d  snapshot of {user}/\.hermes", work[1]), work
     assert [line.split()[0] for line in work if line.endswith(f" small drill of {user}/.hermes")] == ["never"]
     document = json.loads(say("schedule", "show", "--json").out)
     assert document["installed"] is None
@@ -162,7 +163,10 @@ def test_install_show_and_remove(say, user, fake_systemd):
         service = file.read()
     assert '"schedule" "run" "--quiet"' in service
     assert f'Environment="HOME={user}"' in service
-    assert say("schedule", "show").out.splitlines()[0] == "Installed with systemd"
+    shown = say("schedule", "show").out.splitlines()
+    assert shown[0] == "Installed with systemd"
+    work = shown[shown.index("Regular work") + 1 :]
+    assert work[0].split() == ["LAST", "DONE", "NEXT", "WHAT"] and work[1].split()[:2] == ["never", "within"]
     assert say("schedule", "remove").code == 1
     said = say("schedule", "remove", "--yes")
     assert (said.code, said.out.splitlines()[-1]) == (0, "Removed 2 files")

@@ -19,6 +19,8 @@ COMMANDS = (
     ("sessions", "list"),
     ("drill",),
     ("setup", "--dry-run"),
+    ("schedule", "show"),
+    ("schedule", "run", "--dry-run"),
 )
 
 
@@ -44,6 +46,17 @@ def test_nobody_without_hermes_is_told_about_hermes(agent, home, monkeypatch):
     for words in COMMANDS:
         said = say(*words)
         assert "hermes" not in (said.out + said.err).replace(home, "~").lower(), words
+
+
+def test_the_schedule_looks_after_the_agents_that_are_here(home, monkeypatch):
+    of_claude_and_codex(home)
+    say = spoken(monkeypatch, home)
+    shown = say("schedule", "show").out
+    for name in (".claude", ".codex"):
+        assert f"snapshot of {home}/{name}\n" in shown, shown
+    assert say("schedule", "run").code == 0
+    listed = say("snapshot", "list", "--all").out
+    assert ".claude" in listed and ".codex" in listed, listed
 
 
 def test_a_machine_without_any_home_says_just_that(home, monkeypatch):

@@ -185,10 +185,10 @@ class UserContext:
             try:
                 find_home(chosen, self.caller.environment, self.places.user_home)
             except HomeNotFound as error:
-                raise (error if named or self._was_here(found) else self._none_meant(HomeNotFound)) from None
+                raise (error if named or self.was_here(found) else self._none_meant(HomeNotFound)) from None
         return HomeRef(found, chosen, named)
 
-    def _was_here(self, home: str) -> bool:
+    def was_here(self, home: str) -> bool:
         """Whether a home was ever kept: then whoever asks knows which one it is about."""
         with contextlib.suppress(OSError):
             return any(True for _ in self.journal.lines_backwards(json.dumps(home).encode()))

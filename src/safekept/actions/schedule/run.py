@@ -302,7 +302,8 @@ class Runner:
     def _next(self) -> float:
         now = self._clock()
         wanted = tasks_of(self._context, self._plan, self._request)
-        return min(due_at(one, self._state.past(one.name), self._plan.cadence, now) for one in wanted)
+        moments = (due_at(one, self._state.past(one.name), self._plan.cadence, now) for one in wanted)
+        return min(moments, default=now + tasks.DAY)  # with nothing to look after, it looks again tomorrow
 
     def _record(self, state: str, facts: dict[str, object]) -> None:
         work = ScheduleFacts()

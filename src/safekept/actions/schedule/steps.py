@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import TYPE_CHECKING
 
+from safekept.core.agents import recognise_home
 from safekept.core.events import Listener, silent
 from safekept.core.records import dataclass
 from safekept.home.scan import Selection
@@ -19,6 +20,7 @@ from safekept.schedule import tasks
 from safekept.schedule.tasks import Plan, Task
 
 from ..base.context import HomeRef, UserContext
+from ..base.own_places import known_homes
 from ..offsite.destination import VAULT
 
 if TYPE_CHECKING:
@@ -95,8 +97,20 @@ def tasks_of(context: UserContext, plan: Plan, request: RunRequest) -> list[Task
 
 
 def homes_of(context: UserContext, plan: Plan) -> list[str]:
-    """The homes to look after, links resolved; they need not be there."""
-    return [context.locate(home, existing=False).home for home in plan.homes or ("",)]
+    """The homes to look after, links resolved; they need not be there.
+
+    Where nobody named one, and the usual one never was here, those of the agents that are.
+    """
+    if plan.homes:
+        return [context.locate(home, existing=False).home for home in plan.homes]
+    usual = context.locate(existing=False)
+    if usual.named or os.path.lexists(usual.home) or context.was_here(usual.home):
+        return [usual.home]
+    return [
+        path
+        for path in known_homes(context)
+        if os.path.isdir(path) and recognise_home(path, context.home_places)
+    ]
 
 
 def archives_directory(context: UserContext, plan: Plan) -> str:

@@ -133,13 +133,14 @@ def show_command(system: bool, user_name: str, home: str, layout: str, as_json: 
             "installed": _installed(found),
             "trouble": trouble or None,
             "last": last.as_dict() if last else None,
-            "next": min(due_at for _, due_at in due),
+            "next": min((due_at for _, due_at in due), default=None),
             "tasks": [_row(task, due_at, known.get(task.name)) for task, due_at in due],
         }
     )
     _show_installed(console, found, trouble)
     _show_last(console, last)
-    console.heading("Regular work")
+    runs = found is not None and not trouble
+    console.heading("Regular work" if runs else "Regular work; none of it happens by itself now", runs)
     rows = [("LAST DONE", "NEXT", "WHAT")]
     for task, due_at in due:
         past = known.get(task.name)
@@ -147,7 +148,7 @@ def show_command(system: bool, user_name: str, home: str, layout: str, as_json: 
         what = _task(task.name)
         if past and past.failures:
             what += f"; failed {count_text(past.failures, 'time')}: {past.text}"
-        rows.append((done, clock_text(due_at, now), what))
+        rows.append((done, clock_text(due_at, now) if runs else "", what))
     table(console, rows)
     return 0
 
