@@ -49,6 +49,11 @@ def count_text(count: int, noun: str, plural: str = "") -> str:
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
+def sentence(text: str) -> str:
+    """What stands by itself begins with a capital letter, wherever it comes from."""
+    return text[:1].upper() + text[1:]
+
+
 def path_text(path: str) -> str:
     """A name as it can be shown safely: control characters and stray bytes as escapes.
 

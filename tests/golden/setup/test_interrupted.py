@@ -298,6 +298,32 @@ def test_a_setup_that_was_cut_off_says_what_is_done_and_setup_goes_on(tmp_path, 
     assert PASSPHRASE not in again.stdout
 
 
+@pytest.mark.parametrize("step", ["add_key_file", "Config.generate"])
+def test_a_vault_that_was_only_begun_is_not_called_shut_and_what_was_saved_is_named(
+    tmp_path, monkeypatch, step
+):
+    """Before the key of the vault, and after it: neither is a vault that could be opened."""
+    machine = Newcomer(tmp_path, profiles=())
+    with monkeypatch.context() as patched:
+        cut_off(patched, f"safekept.vault.repo.opening.{step}")
+        said = set_up_by_options(machine)
+    assert said.returncode == 130
+    kept = json.loads(said.stdout)["error"]["kept"]
+    saved = "Saved: the destination usb, the time 04:10. Done: nothing else yet. Not done yet: the vault, "
+    assert kept.startswith(saved), kept
+    status, doctor = first_lines(machine)
+    assert "CANNOT BE OPENED" not in status, status
+    assert "Vault        ~/.local/share/safekept/vault: made by the first snapshot" in status, status
+    assert saved.strip() in " ".join(doctor.split()), doctor
+    found, _, would_do = machine.run("setup", "--dry-run").stdout.partition("Would do")
+    assert "Vault" not in found and "  Vault " in would_do, "it is still to be made"
+    short = machine.run("status", "--short").stdout
+    assert "gone" not in short, short
+    again = set_up_by_options(machine)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "Protected if the machine is lost" in machine.run("status").stdout
+
+
 def test_agents_that_are_connected_by_then_are_named_and_so_are_those_that_are_not(tmp_path, monkeypatch):
     """Ctrl-C while the second of three is being connected: that one is whole, the third is not begun."""
     machine = Newcomer(tmp_path, profiles=("coder", "writer"))

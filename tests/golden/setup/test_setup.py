@@ -102,6 +102,47 @@ def test_a_plain_update_of_hermes_is_guarded_and_everything_else_goes_through(re
     os.chmod(os.path.join(machine.programs, "safekept"), 0o755)
 
 
+def test_a_plain_update_takes_a_snapshot_first_and_tells_what_it_lost(tmp_path):
+    """The whole way: the script that setup wrote, the real `safekept guard`, and the program behind both."""
+    machine = Newcomer(tmp_path, profiles=())
+    hermes, memories = os.path.join(machine.own, "hermes"), os.path.join(machine.home, "memories")
+    update = f'echo "hermes did: $*"; [ -z "$LOSES" ] || rm -r {memories}; exit "${{CODE:-0}}"'
+    for path, line in (
+        (hermes, update),
+        (os.path.join(machine.programs, "safekept"), f'exec {sys.executable} -m safekept "$@"'),
+    ):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\n{line}\n")
+        os.chmod(path, 0o755)
+    done = machine.run("setup", "--yes", "--passphrase-file", machine.secret, "--at", "no")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    def plain_update(**more):
+        return subprocess.run(
+            [hermes, "update", "--yes"],
+            env={**machine.environment, **more},
+            cwd=machine.user,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+
+    def kinds():
+        listed = json.loads(machine.run("snapshot", "list", "--all", "--json").stdout)["snapshots"]
+        return [one["kind"] for one in listed]
+
+    before = kinds()
+    well = plain_update(CODE="7")
+    assert (well.returncode, well.stdout) == (7, "hermes did: update --yes\n"), "its output, and its status"
+    assert "othing was lost" in well.stderr, well.stderr
+    assert sorted(kinds()) == sorted([*before, "pre-update"])
+    lost = plain_update(LOSES="1")
+    assert (lost.returncode, lost.stdout) == (3, "hermes did: update --yes\n")
+    back = re.search(r"`safekept (snapshot restore \w+ memories)[^`]*`", " ".join(lost.stderr.split()))
+    assert back and not os.path.exists(memories), lost.stderr
+    assert machine.run(*back[1].split(), "--yes").returncode == 0 and os.listdir(memories)
+
+
 def test_a_place_and_a_passphrase_are_enough_for_a_machine_as_it_was(ready):
     machine, _ = ready
     new = machine.moved("eve")

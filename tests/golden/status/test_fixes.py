@@ -265,7 +265,7 @@ def with_crontab(directory, monkeypatch):
     own = directory / "user" / ".local" / "bin"
     monkeypatch.setenv("PATH", f"{own}:{place}:{os.environ['PATH']}")
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-    monkeypatch.setattr("safekept.actions.schedule.host_start._cron_runs", lambda machine: True)
+    monkeypatch.setattr("safekept.actions.schedule.host_start.cron_runs", lambda machine: True)
 
 
 def not_connected(directory):

@@ -93,6 +93,12 @@ def test_a_passphrase_that_is_made_is_shown_as_soon_as_it_opens_the_vault(tmp_pa
     assert "one is then made, and shown as soon as it opens the vault." in said
 
 
+def test_what_is_wrong_with_a_passphrase_is_a_sentence_that_begins_as_one(tmp_path, monkeypatch, capsys):
+    questions(tmp_path, monkeypatch, ["abc", "four words are enough", "four words are enough"])._passphrase()
+    said = " ".join(capsys.readouterr().out.split())
+    assert " A passphrase of 3 characters is too short: at least 8. Once more:" in said
+
+
 def test_a_server_whose_key_is_unknown_is_refused_with_the_command_that_makes_it_known(
     tmp_path, monkeypatch, capsys
 ):

@@ -58,6 +58,7 @@ class Unfinished:
     place: str = ""  # what is rebuilt from
     homes: dict[str, str] = field(default_factory=dict)  # those in place, and the snapshot of each
     made: str = ""  # the key of a passphrase that we made and showed; it may not be written down
+    saved: list[str] = field(default_factory=list)  # what is in the settings by now, in words
 
     @property
     def again(self) -> NextStep:
@@ -66,11 +67,13 @@ class Unfinished:
 
     @property
     def stands(self) -> str:
-        """What is done and what is not, in two sentences; and whether a passphrase may be lost."""
+        """What is saved, done and not done, a sentence each; and whether a passphrase may be lost."""
         several = [kind for kind, count in Counter(map(_kind, {*self.done, *self.left})).items() if count > 1]
         done, left = _listed(self.done, several), _listed(self.left, several)
+        saved = f"Saved: {', '.join(self.saved)}. " if self.saved else ""
+        nothing = "nothing else yet" if saved else "nothing yet"
         shown = f" {_MADE}" if self.made else ""
-        return f"Done: {done or 'nothing yet'}. Not done yet: {left}.{shown}"
+        return f"{saved}Done: {done or nothing}. Not done yet: {left or 'the rest'}.{shown}"
 
     def add(self, names: Iterable[str]) -> None:
         """Parts that are to be done, too; `connect` gives way to the agents, once they are known."""
@@ -105,6 +108,7 @@ class Unfinished:
             "place": self.place,
             "homes": self.homes,
             "made": self.made,
+            "saved": self.saved,
         }
         with contextlib.suppress(OSError):
             write_document(_path(context), document)
@@ -139,10 +143,10 @@ def finished(context: UserContext) -> None:
 
 def _parse(found: Mapping[str, object]) -> Unfinished | None:
     verb, since, homes = found["verb"], found["since"], found["homes"]
-    lists = [found[name] for name in ("arguments", "done", "left")]
+    lists = [*(found[name] for name in ("arguments", "done", "left")), found.get("saved", [])]
     if verb not in ("rebuild", "setup") or not isinstance(since, int | float) or not isinstance(homes, dict):
         return None
-    arguments, done, left = ([str(one) for one in items] for items in lists if isinstance(items, list))
+    arguments, done, left, saved = ([str(one) for one in items] for items in lists if isinstance(items, list))
     return Unfinished(
         str(verb),
         tuple(arguments),
@@ -152,6 +156,7 @@ def _parse(found: Mapping[str, object]) -> Unfinished | None:
         str(found["place"]),
         {str(home): str(snapshot) for home, snapshot in homes.items()},
         str(found.get("made") or ""),
+        saved,
     )
 
 

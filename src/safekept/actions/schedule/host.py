@@ -136,8 +136,14 @@ def _user_manager(machine: Machine) -> bool:
     return bool(directory) and os.path.lexists(os.path.join(directory, "systemd", "private"))
 
 
+def linger_file(machine: Machine) -> str:
+    """What says that this user's services run while he is logged out; "" where nothing does."""
+    path = machine.at(f"/var/lib/systemd/linger/{machine.login}")
+    return path if machine.login and os.path.lexists(path) else ""
+
+
 def _lingering(machine: Machine) -> list[Step]:
-    if machine.login and os.path.lexists(machine.at(f"/var/lib/systemd/linger/{machine.login}")):
+    if linger_file(machine):
         return []
     return [
         "It runs while you are logged in. To let it run at any time, on a server for example: "

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 
 from safekept.core.files.small import read_regular, read_start
+from safekept.core.owner import by_root
 from safekept.schedule.hosts import cron
 
 from ..base.context import UserContext
@@ -113,7 +114,7 @@ def _host_says(found: Installed, machine: Machine) -> Answer:
             return f"systemd does not run {unit}", (
                 f"`{shlex.join(words)}` says: {' '.join(text.split())[:80]}",
             )
-    elif found.host == CRON and not _cron_runs(machine):
+    elif found.host == CRON and not cron_runs(machine):
         return f"{CRON_STOPPED}, so nothing happens by itself", ("no process of cron's is there",)
     elif found.host == LAUNCHD and found.stop:
         target = found.stop[0][-1]
@@ -124,22 +125,45 @@ def _host_says(found: Installed, machine: Machine) -> Answer:
 
 
 def ends_at_logout(context: UserContext, found: Installed | None, machine: Machine | None = None) -> bool:
-    """Whether the timer is one of a user whose systemd ends with the last session, as logind itself says."""
+    """Whether the timer is one of a user whose systemd ends with the last session."""
     if found is None or found.host != SYSTEMD or found.user:
         return False
-    machine = machine or Machine(context.caller.environment, context.places.user_home, "")
+    return until_logout(machine or Machine(context.caller.environment, context.places.user_home, ""))
+
+
+def until_logout(machine: Machine) -> bool:
+    """Whether this user's systemd ends with the last session, as logind itself says."""
     code, text = machine.run(("loginctl", "show-user", str(os.getuid()), "--property=Linger"), "")
     return code == 0 and text.strip() == "Linger=no"
 
 
-def _cron_runs(machine: Machine) -> bool:
+def start_cron() -> str:
+    """What only a person with the right can do."""
+    return f"Start cron: `{by_root('service cron start')}`"
+
+
+def cron_runs(machine: Machine) -> bool:
     """By its own file, and where that is old or not there, by the names of processes."""
-    if any(_name_of(machine, number) in _CRON_NAMES for number in _cron_numbers(machine)):
+    if any(_is_cron(machine, number, _CRON_NAMES) for number in _cron_numbers(machine)):
         return True
     if not _name_of(machine, "1"):
         return True  # processes of others are hidden here, or there is no list: nobody can say
-    names = (_name_of(machine, number) for number in os.listdir(machine.at("/proc")) if number.isdigit())
-    return any(name in _CRON_NAMES - {"busybox"} for name in names)
+    numbers = (number for number in os.listdir(machine.at("/proc")) if number.isdigit())
+    return any(_is_cron(machine, number, _CRON_NAMES - {"busybox"}) for number in numbers)
+
+
+def _is_cron(machine: Machine, number: str, names: frozenset[str]) -> bool:
+    """A script of that name is not cron: its program is a shell. Nor is a program of some other user's."""
+    if _name_of(machine, number) not in names:
+        return False
+    process = os.path.join(machine.at("/proc"), number)
+    with contextlib.suppress(OSError):
+        program = read_start(os.path.join(process, "cmdline"), 4096).partition(b"\0")[0]
+        return os.path.basename(program).decode("utf-8", "replace") in names and os.stat(process).st_uid in (
+            0,
+            os.getuid(),
+        )
+    return False
 
 
 def _cron_numbers(machine: Machine) -> Iterator[str]:

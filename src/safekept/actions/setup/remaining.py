@@ -39,8 +39,9 @@ class Remaining:
         return {"what": self.what, "path": self.path, "store": self.store}
 
 
-def what_remains(context: UserContext, config_directory: str) -> list[Remaining]:
-    """Everything of ours that is there, the most valuable first."""
+def what_remains(context: UserContext, config_directory: str, lingers: str = "") -> list[Remaining]:
+    """Everything of ours that is there, the most valuable first. `lingers`: what says to systemd that this
+    user's services run while he is logged out; others may count on it by now."""
     places, data = context.places, context.places.data_directory
     found = []
     if is_remote(context, places.vault):
@@ -64,6 +65,9 @@ def what_remains(context: UserContext, config_directory: str) -> list[Remaining]
             Remaining(f"starts profile {profile} of your agent; it came with a restore", path, store=False)
         )
     found += [Remaining("a kit, with the key", path, store=False) for path in _kits(context)]
+    if lingers:
+        what = "your services run while you are logged out; `loginctl disable-linger` ends that"
+        found.append(Remaining(what, lingers, store=False))
     found += [Remaining(f"copies in {one.name}", one.url, False) for one in context.choices.destinations]
     return found
 

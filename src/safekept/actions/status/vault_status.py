@@ -19,7 +19,6 @@ from safekept.core.files import free_bytes
 from safekept.core.next_step import NextStep, Step, next_document
 from safekept.core.objects.address import is_address
 from safekept.core.records import dataclass
-from safekept.vault.errors import VaultHalfMade
 from safekept.vault.format import Snapshot
 from safekept.vault.repo import Repository, read_locks
 from safekept.vault.snapshots import list_snapshots
@@ -27,6 +26,7 @@ from safekept.vault.storage import DIRECTORIES
 from safekept.vault.tags import forgotten_at
 
 from ..base.context import UserContext
+from ..base.unfinished import read_unfinished
 from ..offsite.elsewhere import not_elsewhere
 from ..offsite.place import find_destination
 from ..vault.keys.keys import (
@@ -38,7 +38,7 @@ from ..vault.keys.keys import (
 )
 from ..vault.keys.kit_record import KitStatus, kit_status, stored_kit, written_kit
 from ..vault.keys.old_machines import keys_of_old_machines
-from ..vault.opening import open_vault, vault_exists
+from ..vault.opening import not_made_yet, open_vault, vault_exists
 from ..vault.place import known_vault
 from .growth import Growth, growth_of
 from .recent import Recent
@@ -163,10 +163,11 @@ def vault_view(
     place = context.places.vault
     with contextlib.ExitStack() as stack:
         try:
-            if not known_vault(context) and not vault_exists(context) and not _something(place):
+            _wait_while_it_is_made(context)
+            if not_made_yet(context):
                 view = VaultView(VaultStatus(place, NONE))
             else:
-                repository = stack.enter_context(_opened(context, listener))
+                repository = stack.enter_context(open_vault(context, listener=listener))
                 view = _look(context, repository, recent, now)
         except SafekeptError as error:
             shut = VaultStatus(
@@ -182,16 +183,14 @@ def vault_view(
         yield view
 
 
-def _opened(context: UserContext, listener: Listener) -> Repository:
-    """The vault. One that another process is just making, as the first snapshot of a session that ended does,
-    is whole in a moment: it gets its key first and its `config` last."""
+def _wait_while_it_is_made(context: UserContext) -> None:
+    """One that another process is just making, as the first snapshot of a session that ended does, is whole
+    in a moment: it gets its key first and its `config` last."""
     deadline = time.monotonic() + _BEING_MADE
-    while True:
-        try:
-            return open_vault(context, listener=listener)
-        except VaultHalfMade:
-            if time.monotonic() >= deadline or not _new_keys(context.places.vault):
-                raise
+    while _new_keys(context.places.vault) and not vault_exists(context) and time.monotonic() < deadline:
+        work = read_unfinished(context)
+        if work is not None and work.is_left("vault"):
+            return  # a setup that was cut off; one that is at work is named, too
         time.sleep(0.05)
 
 
@@ -206,7 +205,7 @@ def _new_keys(vault: str) -> bool:
 def vault_from_outside(context: UserContext, recent: Recent) -> Iterator[VaultView]:
     """What can be said of the vault without opening it: is it there, which keys open it, what was checked."""
     place = context.places.vault
-    if not known_vault(context) and not vault_exists(context) and not _something(place):
+    if not_made_yet(context):
         yield VaultView(VaultStatus(place, NONE))
         return
     if not is_address(place) and not os.path.exists(os.path.join(place, "config")):
@@ -229,16 +228,6 @@ def vault_from_outside(context: UserContext, recent: Recent) -> Iterator[VaultVi
         recovery_access=recovery_access_from_outside(context, known_vault(context)),
     )
     yield VaultView(status)
-
-
-def _something(place: str) -> bool:
-    """Whether something lies there that was to be a vault: keys, snapshots, or what is no directory."""
-    try:
-        return bool(os.listdir(place))
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
 
 
 def _look(context: UserContext, repository: Repository, recent: Recent, now: float) -> VaultView:

@@ -338,6 +338,18 @@ def refuse_half_made(context: UserContext) -> None:
             refuse_taken(storage)
 
 
+def not_made_yet(context: UserContext) -> bool:
+    """Whether there never was a vault here. What a making leaves that was cut off holds nothing: the next
+    one goes on with it."""
+    if known_vault(context) or vault_exists(context):
+        return False
+    try:
+        refuse_half_made(context)
+    except SafekeptError:
+        return False
+    return not os.path.lexists(context.places.vault) or os.path.isdir(context.places.vault)
+
+
 def _of_rebuild(context: UserContext, error: SafekeptError) -> SafekeptError:
     """The same, with the command that goes on where the pieces are what a rebuild has fetched."""
     work = read_unfinished(context)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from safekept.actions.schedule.host_start import CRON_STOPPED, start_cron
 from safekept.actions.setup.steps import SetupStep
 from safekept.actions.setup.survey import Survey
 from safekept.actions.vault.keys.kit_name import kept_beside
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from safekept.actions.status.status import Status
 
     from ..commands.setup.answers import Needs
+    from ..commands.setup.protecting import MachineFacts
 
 _LABELS = {
     "vault": "Vault",
@@ -38,11 +40,24 @@ _LABELS = {
 _PLANNED = {"settings": "Save", "connect": "Connect", "push": "Copy to", "proof": "Prove"}
 
 
+#: With systemd, by `loginctl enable-linger`.
+LOGGED_OUT = "also while you are logged out"
+
+
 def when_words(at: str, host: str) -> str:
     """`every night at 03:30, with cron`: the same words for a plan, a step and what is there."""
     if at == "hourly":
         return f"every hour, with {host}"
     return f"every {'day' if ',' in at else 'night'} at {at}, with {host}"
+
+
+def host_words(machine: MachineFacts) -> list[str]:
+    """What is to be known of what wakes us, before anybody says when."""
+    if machine.cron_stopped:
+        return [f"{CRON_STOPPED}, so nothing would happen by itself. {start_cron()}"]
+    if machine.until_logout:
+        return [f"It runs {LOGGED_OUT}: for that, `loginctl enable-linger` is called."]
+    return []
 
 
 def show_found(

@@ -49,9 +49,10 @@ def here(tmp_path):
     return throwaway(tmp_path)
 
 
-def process(root, number, name):
+def process(root, number, name, *words):
     (root / "proc" / number).mkdir(parents=True, exist_ok=True)
     (root / "proc" / number / "comm").write_text(f"{name}\n")
+    (root / "proc" / number / "cmdline").write_text("\0".join([*(words or (f"/usr/sbin/{name}", "-f")), ""]))
 
 
 @pytest.fixture
@@ -116,8 +117,18 @@ def test_cron_that_does_not_run_is_said(here, machine, program, monkeypatch, tmp
     assert finding.fix == ("Start cron: `sudo service cron start`",), "root needs none, others do"
     process(tmp_path / "root", "77", "bash")
     assert why_host_will_not_start(here, found, machine)[0] == why, "the number belongs to another one by now"
-    process(tmp_path / "root", "78", "cron")
+    process(tmp_path / "root", "77", "cron", "/bin/sh", "/home/ada/bin/cron")
+    process(tmp_path / "root", "78", "cron", "/usr/bin/python3", "./cron")
+    process(tmp_path / "root", "79", "cron", "")
+    assert why_host_will_not_start(here, found, machine)[0] == why, "scripts of that name, and one that ended"
+    process(tmp_path / "root", "80", "cron")
+    if os.getuid() == 0:
+        os.chown(machine.at("/proc/80"), 1234, 1234)
+        assert why_host_will_not_start(here, found, machine)[0] == why, "somebody's own program"
+        os.chown(machine.at("/proc/80"), 0, 0)
     assert why_host_will_not_start(here, found, machine) == ("", ()), "by its name, where the file is old"
+    process(tmp_path / "root", "80", "crond", "crond")
+    assert why_host_will_not_start(here, found, machine) == ("", ())
 
 
 def test_where_processes_of_others_are_hidden_nothing_is_said_of_cron(here, machine, program):

@@ -12,7 +12,6 @@ from dataclasses import replace
 from safekept.core.ages import iso_time, seconds_text
 from safekept.core.finding import NOTE, PARTLY, Finding, Repair
 from safekept.core.next_step import NextStep, Step
-from safekept.core.owner import by_root
 
 from ..home_status import HomeStatus
 from ..host_status import GONE, SWITCHED_OFF, HostStatus
@@ -47,11 +46,11 @@ def of_schedule(schedule: ScheduleStatus, homes: Sequence[HomeStatus], now: floa
             )
         return
     if schedule.trouble:
-        from ...schedule.host_start import CRON_STOPPED  # loads much, and most schedules are well
+        from ...schedule.host_start import CRON_STOPPED, start_cron  # loads much; most schedules are well
 
         again: Step = replace(install, before="Install it again:")
         if schedule.trouble.startswith(CRON_STOPPED):  # what is installed is right
-            again = f"Start cron: `{by_root('service cron start')}`"
+            again = start_cron()
         yield Finding("schedule-not-armed", PARTLY, schedule.trouble, schedule.evidence, (again,))
     elif schedule.until_logout:
         yield Finding(

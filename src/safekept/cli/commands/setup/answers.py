@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from safekept.actions.base.context import UserContext
@@ -18,7 +18,7 @@ from safekept.core.next_step import Step
 from safekept.core.records import dataclass
 from safekept.vault.repo import Secret
 
-from ...console import Console, path_text, size_text
+from ...console import Console, path_text, sentence, size_text
 from ...options import place_argument
 from ...questions import confirm, prompt
 from ..offsite.destinations import name_for
@@ -135,7 +135,8 @@ class Questions:
         self.console, self.context, self.needs, self.answers = console, context, needs, answers
         self.before = before  # a setup that was cut off
 
-    def ask(self, found: Survey, usual_time: str, *, updates: bool) -> None:
+    def ask(self, found: Survey, usual_time: str, *, updates: bool, host: Sequence[str] = ()) -> None:
+        """`host`: what is to be known of what wakes us, before the time is chosen."""
         if self.needs.passphrase and self.before is not None and self.before.made:
             self._passphrase_again(self.before)
         elif self.needs.passphrase:
@@ -145,7 +146,7 @@ class Questions:
         if self.needs.connect:
             self._connect(found, updates)
         if self.needs.schedule:
-            self._schedule(usual_time)
+            self._schedule(usual_time, host)
         self.console.line()
 
     def _title(self, text: str, *lines: str) -> None:
@@ -178,7 +179,7 @@ class Questions:
                 secret = secret_from_text(typed, "What was typed")
                 check_strength(secret)
             except SafekeptError as error:
-                self._said(f"{error.what}. Once more:")
+                self._said(f"{sentence(error.what)}. Once more:")
                 continue
             if self._prompt("The same again", hidden=True) == typed:
                 self.answers.passphrase = secret
@@ -247,9 +248,10 @@ class Questions:
         )
         self.answers.connect = confirm(f"{' ' * _INDENT}Connect", default=True, kept=_KEPT)
 
-    def _schedule(self, usual: str) -> None:
+    def _schedule(self, usual: str, host: Sequence[str]) -> None:
         self._title(
             "Every night: a snapshot, the second copy, and checks. At what time?",
+            *host,
             f"`{NO}` for never.",
         )
         while True:
@@ -260,7 +262,7 @@ class Questions:
                 self.answers.at = checked_time(typed)
                 return
             except SafekeptError as error:
-                self._said(f"{error.what}. Once more:")
+                self._said(f"{sentence(error.what)}. Once more:")
 
     def _said(self, text: str) -> None:
         _indented(self.console, text)

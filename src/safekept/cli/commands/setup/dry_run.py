@@ -36,7 +36,7 @@ def _planned(
     take_defaults(answers, left, work.settings.text("schedule.at"))
     if needs.passphrase:  # only that there will be one is looked at
         answers.passphrase = secret_from_text(easy_passphrase(), "The passphrase")
-    saved = work.to_save(answers, needs)
+    saved = ", ".join(work.to_save(answers, needs))
     if answers.destination:
         work.add_destination(parse_destination(answers.destination))
     steps = planned(work.context, work.choices(answers, kit))
@@ -45,7 +45,8 @@ def _planned(
         work.add_destination(DestinationSetting(_PLACE, _PLACE))
         more = planned(work.context, work.choices(answers, kit))
         steps = [one if one in steps else _if_named(one) for one in more]
-    return [*([SetupStep("settings", PLANNED, saved)] if saved else []), *steps]
+    where = f" (config.toml in {work.settings.config_directory})"
+    return [*([SetupStep("settings", PLANNED, saved + where)] if saved else []), *steps]
 
 
 def _if_named(step: SetupStep) -> SetupStep:

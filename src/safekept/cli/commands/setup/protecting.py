@@ -38,7 +38,7 @@ from safekept.settings import Settings, load_settings
 from ...console import Console
 from ...interrupted import together
 from ...options import context_from
-from ...words.setup import show_end, show_step, when_words
+from ...words.setup import LOGGED_OUT, show_end, show_step, when_words
 from ..schedule.install import schedule_call
 from ..schedule.options import machine_of
 from .answers import Answers, Needs
@@ -57,6 +57,8 @@ class MachineFacts:
     no_host: SafekeptError | None  # why nothing can; None: something can
     updates: bool  # updates of Hermes could be guarded, and are not yet
     not_guarded: SafekeptError | None  # why they cannot be, where there is a Hermes
+    cron_stopped: bool = False  # the schedule would be in the crontab, and nothing looks there
+    until_logout: bool = False  # what wakes us ends with the session, unless that is changed
 
     @property
     def can_schedule(self) -> bool:
@@ -68,6 +70,8 @@ def looked(
 ) -> tuple[Survey, MachineFacts]:
     """What is on this machine, and what it can do."""
     from safekept.actions.schedule.host import NoHost, find_host
+    from safekept.actions.schedule.host_start import cron_runs, until_logout
+    from safekept.actions.schedule.install import CRON, SYSTEMD
 
     found = find_homes(context, homes)
     program = this_program(settings.environment)
@@ -75,16 +79,17 @@ def looked(
     if homes:
         agents = tuple(one for one in agents if not one.scope or _in_one_of(one.scope, found))
     no_host: SafekeptError | None = None
-    host = ""
+    host, machine = "", machine_of(settings)
     try:
-        host = find_host(machine_of(settings), system=False)
+        host = find_host(machine, system=False)
     except NoHost as error:
         no_host = error
     wrapper = look_at_wrapper(context) if any(one.host == "hermes" for one in agents) else None
     updates = wrapper is not None and not wrapper.installed and not wrapper.reason
     why = not_guarded(wrapper) if wrapper is not None and wrapper.reason else None
     seen = survey(context, found, agents, host_statuses(context))
-    return seen, MachineFacts(program, host, no_host, updates, why)
+    stopped, passing = host == CRON and not cron_runs(machine), host == SYSTEMD and until_logout(machine)
+    return seen, MachineFacts(program, host, no_host, updates, why, stopped, passing)
 
 
 def _in_one_of(scope: str, homes: Sequence[FoundHome]) -> bool:
@@ -125,6 +130,7 @@ class Protecting:
         from safekept.settings.file import add_destination, set_value
 
         directory = self.settings.config_directory
+        self._begun.saved = list(dict.fromkeys([*self._begun.saved, *self.to_save(answers, needs)]))
         if answers.destination:
             note_change(self.context, add_destination(directory, answers.destination), self.listen)
         if answers.at and answers.at != self.settings.text("schedule.at"):
@@ -141,8 +147,8 @@ class Protecting:
             updates = ["updates-not-guarded:hermes"] if self.machine.updates else []
             decline(self.context, [*names, *updates])
 
-    def to_save(self, answers: Answers, needs: Needs) -> str:
-        """What `save` would write down, in words; "" where it is nothing."""
+    def to_save(self, answers: Answers, needs: Needs) -> list[str]:
+        """What `save` writes down, in words."""
         place, at = answers.destination.get("name"), answers.at
         several = len(self.found.homes) > 1 and not self.settings.texts("schedule.homes")
         new = (
@@ -152,8 +158,7 @@ class Protecting:
             (needs.schedule and not at, "that there is no schedule"),
             (needs.connect and not answers.connect, "that agents are not connected"),
         )
-        words = ", ".join(text for wanted, text in new if wanted)
-        return f"{words} (config.toml in {self.settings.config_directory})" if words else ""
+        return [text for wanted, text in new if wanted]
 
     def add_destination(self, setting: DestinationSetting) -> None:
         """As if it stood in the settings, for a plan."""
@@ -208,7 +213,8 @@ class Protecting:
             guard_updates=self._guard if wanted and self.machine.updates else None,
             not_guarded=self.machine.not_guarded if wanted or any(one.connected for one in hermes) else None,
             install_schedule=self._install if answers.at else None,
-            when=when_words(answers.at, self.machine.host),
+            when=when_words(answers.at, self.machine.host)
+            + (f", {LOGGED_OUT}" if self.machine.until_logout else ""),
             kit=os.path.abspath(os.path.expanduser(kit)) if kit else ("" if fresh else None),
             selection=Selection(
                 include=self.settings.texts("backup.include"), exclude=self.settings.texts("backup.exclude")
@@ -230,6 +236,7 @@ class Protecting:
     def _install(self) -> str:
         """Have the host wake us. Where several homes are kept, the settings name them."""
         from safekept.actions.schedule.host import find_host, plan_installation
+        from safekept.actions.schedule.host_commands import attempt
         from safekept.actions.schedule.install import install
 
         machine = machine_of(self.settings)
@@ -238,7 +245,12 @@ class Protecting:
         call = schedule_call(self.settings, self.context, home=home)
         plan = plan_installation(machine, find_host(machine, system=False), call, os.getuid())
         install(self.context, plan, machine.run)
-        return when_words(self.settings.text("schedule.at"), plan.host)
+        when = when_words(self.settings.text("schedule.at"), plan.host)
+        if not self.machine.until_logout:
+            return when
+        # Where it asks for a password, nobody is there to type it: the verdict has the command.
+        refused = attempt(machine.run, ("loginctl", "enable-linger", "--no-ask-password"))
+        return f"{when}; while you are logged in only: {refused}" if refused else f"{when}, {LOGGED_OUT}"
 
     def _is_usual(self, home: str) -> bool:
         try:

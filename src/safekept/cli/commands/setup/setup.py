@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from .answers import Needs
 
 
-#: Ctrl-C right after the last question.
-_SAVED = "The answers are saved, but not the passphrase; nothing else is done yet"
-
-
 @click.command("setup")
 @click.option("-y", "--yes", is_flag=True, help="Ask nothing: what the options say, else the defaults.")
 @passphrase_options
@@ -77,7 +73,7 @@ def command(
     from safekept.actions.vault.opening import refuse_half_made
     from safekept.integrations.connecting.program import PASSING
 
-    from ...words.setup import show_found
+    from ...words.setup import host_words, show_found
     from .answers import Questions, from_options, needs_of, take_defaults
     from .dry_run import show_dry_run
     from .protecting import Protecting, looked
@@ -124,7 +120,7 @@ def command(
         raise NoPassphrase.given()
     begun = Unfinished("setup", tuple(word for path in homes for word in ("--home", os.path.abspath(path))))
     before = list(earlier.done) if earlier is not None else []
-    begun.done = list(before)
+    begun.done, begun.saved = list(before), list(earlier.saved) if earlier is not None else []
     work = Protecting(console, settings, context, found, machine, begun)
     if dry_run:
         show_dry_run(console, work, needs, left, answers, kit, asks=not yes)
@@ -132,7 +128,7 @@ def command(
     if left.count and not yes:
         _require_person(console, left)
         Questions(console, context, left, answers, earlier).ask(
-            found, settings.text("schedule.at"), updates=machine.updates
+            found, settings.text("schedule.at"), updates=machine.updates, host=host_words(machine)
         )
     elif left.count:
         take_defaults(answers, left, settings.text("schedule.at"))
@@ -144,8 +140,7 @@ def command(
             work.save(answers, needs)
         ended = work.carry_out(answers, kit)
     except (KeyboardInterrupt, click.Abort) as error:
-        stands = begun.stands if begun.left else _SAVED
-        raise Interrupted.when(stands, begun.again) from error
+        raise Interrupted.when(begun.stands, begun.again) from error
     except SafekeptError:
         if set(begun.done) <= set(before):
             _as_before(context, earlier)

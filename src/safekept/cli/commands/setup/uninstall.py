@@ -41,8 +41,8 @@ def command(stores: bool, word: str, yes: bool, dry_run: bool, as_json: bool) ->
     --stores they are deleted for good, after a typed word. Copies in destinations are never touched.
     Exit code 3: something could not be taken back, and is listed.
     """
-    from safekept.actions.schedule.host import find_leftovers
-    from safekept.actions.schedule.install import installed
+    from safekept.actions.schedule.host import find_leftovers, linger_file
+    from safekept.actions.schedule.install import SYSTEMD, installed
     from safekept.actions.setup.remaining import remove_stores, what_remains
     from safekept.actions.setup.take_back import take_back_setup
     from safekept.integrations.connecting.agents import connected_here
@@ -58,7 +58,8 @@ def command(stores: bool, word: str, yes: bool, dry_run: bool, as_json: bool) ->
     schedule = installed(context) or find_leftovers(machine, "", os.getuid())
     wrapper = look_at_wrapper(context)
     wrapper = wrapper if wrapper is not None and (wrapper.installed or wrapper.left) else None
-    staying = what_remains(context, settings.config_directory)
+    lingers = linger_file(machine) if schedule is not None and schedule.host == SYSTEMD else ""
+    staying = what_remains(context, settings.config_directory, lingers)
     going = [one for one in staying if stores and one.store]
     words = Words(Screen(console, settings.user_home))
     words.plan(agents, schedule, wrapper, going)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ...console import Console
+from ...console import Console, sentence
 from ...questions import prompt
 
 if TYPE_CHECKING:
@@ -79,5 +79,5 @@ def _typed(console: Console, what: str) -> Secret:
         except (passphrase.PassphraseTooShort, passphrase.BadKey) as error:
             if not left:
                 raise
-            console.say(f"{error.what[0].upper()}{error.what[1:]}")
+            console.say(sentence(error.what))
     raise AssertionError("asked at least once")
