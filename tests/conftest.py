@@ -31,6 +31,7 @@ OF_THE_USER = ("HERMES_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOM
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak", action="append", default=[], metavar="NAME", help="run that storm in full")
+    parser.addoption("--hosts", action="store_true", help="run tests/hosts, beside real agents")
 
 
 def pytest_configure(config: pytest.Config) -> None:

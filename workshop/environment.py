@@ -22,6 +22,7 @@ from typing import BinaryIO
 # `-I` keeps the directory of this file off the path, so that nothing there can stand in for a module.
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))
 import newer_restic
+import real_hosts
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SETUP = os.path.join(CHECKOUT, ".setup")
@@ -204,11 +205,28 @@ def prepare_peers() -> None:
         raise CannotPrepare("Under CI every real part must be there.")
 
 
+def prepare_hosts() -> None:
+    """The agents that `./test --hosts` drives; where they are is printed for it."""
+    where = real_hosts.place()
+    try:
+        if not real_hosts.installed(where):
+            say(f"installing real agents from npm into {where} ... ", end="")
+            started = time.monotonic()
+            real_hosts.install(where)
+            say(f"done in {time.monotonic() - started:.0f} s")
+    except (real_hosts.CannotInstall, OSError) as error:
+        say(f"\n*** MISSING REAL PART ***\nThe agents of ./test --hosts: {error}\n")
+        if os.environ.get("CI") == "true":
+            raise CannotPrepare("Under CI every real part must be there.") from None
+    sys.stdout.write(where + "\n")
+
+
 WHAT: dict[str, tuple[Callable[[], None], ...]] = {
     "run": (prepare_run,),
     "mcp": (prepare_mcp,),
     "test": (prepare_test, prepare_peers),
     "bench": (prepare_test, prepare_peers),
+    "hosts": (prepare_test, prepare_hosts),
 }
 
 

@@ -1,0 +1,70 @@
+"""Real hosts: collected only by `./test --hosts`, and told at the end in one table with their versions."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import missing_part
+from support.real_hosts.ground import Ground
+from support.real_hosts.host import RealHost
+from support.real_hosts.hosts import HOSTS
+from support.real_hosts.installed import version_of
+from support.real_hosts.model import serving
+from support.real_hosts.table import lines
+
+#: A project with something for each kind of change.
+FILES = {
+    ".gitignore": "local.cfg\nbuild/\n",
+    "README.md": "# The project\n",
+    "src/app.py": "first\nsecond\nthird\n",
+    "src/deep/inner.py": "inner\n",
+    "notes.md": "notes of a person\n",
+    "data/one.csv": "1\n",
+    "data/two/three.csv": "3\n",
+    "local.cfg": "key=old\n",
+}
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return None if config.getoption("--hosts") else True
+
+
+@pytest.fixture(params=HOSTS.values(), ids=HOSTS.keys())
+def host(request: pytest.FixtureRequest) -> RealHost:
+    one: RealHost = request.param
+    installed(one)
+    return one
+
+
+def installed(host: RealHost) -> None:
+    if not version_of(host.package):
+        missing_part(f"{host.package} is not installed; `./test --hosts` says why")
+
+
+@pytest.fixture
+def grounds(tmp_path: Path) -> Iterator[Callable[..., Ground]]:
+    """Makes a user and a project for these hosts, connected: `grounds(host)`."""
+    with contextlib.ExitStack() as stack:
+
+        def make(*hosts: RealHost, git: bool = True, connect: bool = True) -> Ground:
+            ground = Ground(str(tmp_path), FILES, git)
+            stack.callback(ground.end)
+            models = [ground.model(host) for host in hosts]
+            stack.enter_context(serving(models))
+            for host in hosts:
+                ground.add(host, connect)
+            return ground
+
+        yield make
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = [one for kind in terminalreporter.stats.values() for one in kind if hasattr(one, "when")]
+    if reports and terminalreporter.config.getoption("--hosts"):
+        terminalreporter.section("real hosts")
+        for line in lines(reports):
+            terminalreporter.write_line(line)

@@ -1,0 +1,47 @@
+"""Claude Code: `claude -p`, its key and its server by the environment."""
+
+from __future__ import annotations
+
+import os
+
+from . import host
+from .deeds import Deed, Delegate, Edit, Read, Shell, Use, Write
+from .ground import Ground
+from .model import Call, Model
+from .wires import anthropic
+
+
+class ClaudeCode(host.RealHost):
+    name, package, program = "claude-code", "@anthropic-ai/claude-code", "claude"
+    wire = anthropic
+
+    def spell(self, deed: Deed) -> Call | None:
+        match deed:
+            case Read(path):
+                return "Read", {"file_path": path}
+            case Write(path, content):
+                return "Write", {"file_path": path, "content": content}
+            case Edit(path, old, new):
+                return "Edit", {"file_path": path, "old_string": old, "new_string": new}
+            case Shell(command, background):
+                return "Bash", {"command": command, "description": "work", "run_in_background": background}
+            case Delegate(prompt):
+                return "Agent", {
+                    "description": "a part",
+                    "prompt": prompt,
+                    "subagent_type": "general-purpose",
+                }
+            case Use(tool, arguments, _):
+                return f"mcp__safekept__{tool}", dict(arguments)
+
+    def set_up(self, ground: Ground, model: Model) -> dict[str, str]:
+        os.makedirs(os.path.join(ground.user, ".claude"))
+        return {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "none", "IS_SANDBOX": "1"}
+
+    def command(self, prompt: str, again: bool = False) -> list[str]:
+        more = ["-c"] if again else []
+        return [self.program, "-p", prompt, *more, "--dangerously-skip-permissions"]
+
+    def add_server(self, ground: Ground, command: list[str]) -> None:
+        server = {"command": command[0], "args": command[1:]}
+        host.write_json(os.path.join(ground.project, ".mcp.json"), {"mcpServers": {"safekept": server}})

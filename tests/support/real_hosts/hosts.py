@@ -1,0 +1,11 @@
+"""The real hosts that are driven here, by the name that `safekept connect` knows."""
+
+from __future__ import annotations
+
+from .claude_code import ClaudeCode
+from .codex import Codex
+from .gemini import Gemini
+from .host import RealHost
+from .opencode import Opencode
+
+HOSTS: dict[str, RealHost] = {host.name: host for host in (ClaudeCode(), Codex(), Gemini(), Opencode())}
