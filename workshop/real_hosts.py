@@ -48,7 +48,7 @@ def install(where: str) -> None:
     for name in ("package.json", "package-lock.json"):
         shutil.copyfile(os.path.join(HERE, name), os.path.join(where, name))
     log = os.path.join(where, "npm.log")
-    # Not `ci`: it wants every package of other platforms in the lock, and not all of them exist.
+    # Not `ci`: it wants the packages of other platforms in the lock, too, and not every registry has them.
     command = [npm, "install", "--no-audit", "--no-fund"]
     with open(log, "wb") as output:
         ended = subprocess.run(

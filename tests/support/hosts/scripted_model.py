@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from support.real_hosts.wires import chat
+
 Step = str | Sequence[tuple[str, dict[str, Any]]]
 
 
@@ -45,7 +47,8 @@ class ScriptedModel:
             "context_length": 200_000,
         }
 
-    def _message(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _message(self, request: dict[str, Any]) -> tuple[str, list[tuple[str, Any]]]:
+        """A text, or calls with their ids."""
         with self.lock:
             self.requests.append(request)
             # Whoever brings no tools (a title, a summary) does not use up a step.
@@ -53,16 +56,8 @@ class ScriptedModel:
             self.number += 1
             number = self.number
         if isinstance(step, str):
-            return {"role": "assistant", "content": step}
-        calls = [
-            {
-                "id": f"call_{number}_{index}",
-                "type": "function",
-                "function": {"name": name, "arguments": json.dumps(arguments)},
-            }
-            for index, (name, arguments) in enumerate(step)
-        ]
-        return {"role": "assistant", "content": None, "tool_calls": calls}
+            return step, []
+        return "", [(f"call_{number}_{index}", call) for index, call in enumerate(step)]
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         model = self
@@ -78,24 +73,9 @@ class ScriptedModel:
 
             def do_POST(self) -> None:
                 request = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
-                message = model._message(request)
-                kind = "tool_calls" if message.get("tool_calls") else "stop"
-                facts = {"id": "x", "created": 1, "model": "scripted"}
-                usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-                if not request.get("stream"):
-                    choice = {"index": 0, "message": message, "finish_reason": kind}
-                    document = {**facts, "object": "chat.completion", "choices": [choice], "usage": usage}
-                    self._answer(json.dumps(document).encode())
-                    return
-                calls = [{**call, "index": n} for n, call in enumerate(message.get("tool_calls") or [])]
-                delta = {**message, **({"tool_calls": calls} if calls else {})}
-                chunk = {**facts, "object": "chat.completion.chunk"}
-                parts = [
-                    {**chunk, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
-                    {**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": kind}], "usage": usage},
-                ]
-                lines = [f"data: {json.dumps(part)}\n\n" for part in parts]
-                self._answer(("".join(lines) + "data: [DONE]\n\n").encode(), "text/event-stream")
+                text, calls = model._message(request)
+                kind, body = chat.written(self.path, request, text, calls)
+                self._answer(body, kind)
 
             def _answer(self, body: bytes, kind: str = "application/json") -> None:
                 self.send_response(200)

@@ -361,11 +361,16 @@ def test_the_command_survives_a_path_that_a_shell_would_break(user, tmp_path, na
     connect(user, HOSTS[name], program)
     rows = handlers(read(place_of(user, HOSTS[name])))
     assert len(rows) >= 5
-    for _, one in rows:
+    for event, one in rows:
         words = [one["command"], *one["args"]] if "args" in one else shlex.split(one["command"])
         ending = ["||", "exit", "1"] if name == "gemini" else []
         assert words == [program.words[0], "hook", name, *ending]
-        assert os.path.isabs(words[0]) and one["timeout"] == timeout
+        assert os.path.isabs(words[0]) and one["timeout"] == _at_most(name, event, timeout)
+
+
+def _at_most(host: str, event: str, timeout: int) -> int:
+    """Codex cuts what is longer, and says so at each of its starts."""
+    return 3 if host == "codex" and event in ("Interrupt", "SessionEnd") else timeout
 
 
 @pytest.mark.parametrize("gone", ["deleted", "not to be run", "fails"])

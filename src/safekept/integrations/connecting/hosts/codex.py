@@ -2,7 +2,8 @@
 
 The command goes through a shell, so it is quoted. Its matchers know no lookahead; without one every tool
 that fires is told, and Codex fires for shell, patches and MCP only. Versions that do not know an event yet
-(`Interrupt`, `SessionEnd`) pass over it. A new or changed hook runs only after
+(`Interrupt`, `SessionEnd`) pass over it; those that do give a hook three seconds for it, and say so at every
+start to whoever asks for more. A new or changed hook runs only after
 the user has trusted it, which nobody can do in their place.
 """
 
@@ -18,16 +19,21 @@ from ..program import Program
 from ..settings_file import Unfit, read_settings
 
 
+#: The most that Codex gives an event that its user is waiting behind.
+_AT_THE_END = 3
+
+
 def _wanted(program: Program) -> list[Wanted]:
     handler = {"type": "command", "command": program.line("codex"), "timeout": SECONDS}
+    at_the_end = {**handler, "timeout": _AT_THE_END}
     return [
         Wanted("SessionStart", {"hooks": [handler]}),
         Wanted("UserPromptSubmit", {"hooks": [handler]}),
         Wanted("PreToolUse", {"hooks": [handler]}),
         Wanted("PostToolUse", {"hooks": [handler]}),
         Wanted("Stop", {"hooks": [handler]}),
-        Wanted("Interrupt", {"hooks": [handler]}),
-        Wanted("SessionEnd", {"hooks": [handler]}),
+        Wanted("Interrupt", {"hooks": [at_the_end]}),
+        Wanted("SessionEnd", {"hooks": [at_the_end]}),
     ]
 
 
