@@ -7,7 +7,7 @@ import os
 from . import host
 from .deeds import Deed, Delegate, Edit, Read, Shell, Use, Write
 from .ground import Ground
-from .installed import PACKAGES
+from .installed import version_of
 from .model import Call, Model
 from .wires import chat
 
@@ -47,12 +47,14 @@ class Opencode(host.RealHost):
             "permission": "allow",
         }
         host.write_json(self._settings(ground), settings)
-        # With a plugin it would fetch this at each start.
-        package = os.path.join(PACKAGES, "@opencode-ai")
-        if os.path.isdir(package):
-            modules = os.path.join(ground.user, ".config", "opencode", "node_modules")
-            os.makedirs(modules)
-            os.symlink(package, os.path.join(modules, "@opencode-ai"))
+        # With any plugin it fetches a package at its first start, which ours does not need: it looks as if
+        # it had done so.
+        directory = os.path.dirname(self._settings(ground))
+        fetched = {"dependencies": {"@opencode-ai/plugin": version_of(self.package)}}
+        os.mkdir(os.path.join(directory, "node_modules"))
+        host.write_json(os.path.join(directory, "package.json"), fetched)
+        lock = {"lockfileVersion": 3, "requires": True, "packages": {"": fetched}}
+        host.write_json(os.path.join(directory, "package-lock.json"), lock)
         return {}
 
     def _settings(self, ground: Ground) -> str:

@@ -18,7 +18,6 @@ from ..host import SECONDS, SHARED, HostSettings, JsonHooks
 from ..program import Program
 from ..settings_file import Unfit, read_settings
 
-
 #: The most that Codex gives an event that its user is waiting behind.
 _AT_THE_END = 3
 
