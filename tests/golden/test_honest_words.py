@@ -139,7 +139,8 @@ def test_the_undo_command_of_an_import_meets_the_same_home(tmp_path, safekept, l
     first = run_printed(undo, launcher_environment, "/")
     assert first.returncode == 0, first.stderr
     assert differences(before, tree_facts(home, skip=ROOT)) == []
-    (again,) = printed_commands(first.stdout)
+    again, log, _ = printed_commands(first.stdout)
+    assert run_printed(log, launcher_environment, "/").returncode == 0
     assert run_printed(again, launcher_environment, "/").returncode == 0
 
 

@@ -77,5 +77,6 @@ def test_who_says_yes_beforehand_is_not_asked_and_nothing_is_guessed(kit, say, t
     monkeypatch.setattr(Console, "can_ask", lambda _: True)
     monkeypatch.setattr("safekept.cli.questions.prompt", lambda *_, **__: pytest.fail("asked"))
     assert say("rebuild", kit, "--yes").code == 2
-    assert say("rebuild", kit, "--of", "/nowhere").code == 10
+    nothing = say("rebuild", kit, "--of", "/nowhere")
+    assert nothing.code == 10 and "No place that the kit names holds what was asked for:" in nothing.err
     assert not os.path.exists(tmp_path / "bare" / ".hermes")

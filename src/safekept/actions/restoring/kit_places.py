@@ -48,6 +48,10 @@ class KitPlace:
         }
 
 
+#: Of a vault that has other homes or snapshots than the one that was named.
+_NOTHING_OF_IT = "nothing of it lies there"
+
+
 def look_at_places(
     opening: Callable[[], UserContext], request: RebuildRequest, places: Sequence[str], listener: Listener
 ) -> list[KitPlace]:
@@ -64,6 +68,8 @@ def newest_of(found: Sequence[KitPlace], kit: str, *, with_key: bool) -> KitPlac
         raise refused[0]
     lines = [f"  {one.place}: {one.reason}" for one in found]
     what = "There is no vault at any of the places that the kit names"
+    if any(one.reason == _NOTHING_OF_IT for one in found):
+        what = "No place that the kit names holds what was asked for"
     elsewhere = "If a copy lies somewhere else, name that place yourself"
     if with_key:
         named = NextStep("rebuild", ("PLACE", "--key-file", kit), before=f"{elsewhere}; the kit has the key:")
@@ -103,7 +109,7 @@ def _look(context: UserContext, request: RebuildRequest, listener: Listener) -> 
                 for listed in _wanted(request, home)
             ]
             if not times:
-                return KitPlace(place, reason="nothing of it lies there")
+                return KitPlace(place, reason=_NOTHING_OF_IT)
             return KitPlace(place, max(times))
     except AnotherVault:
         return KitPlace(place, reason="another vault, left alone")
