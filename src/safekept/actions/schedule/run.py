@@ -302,8 +302,7 @@ class Runner:
     def _next(self) -> float:
         now = self._clock()
         wanted = tasks_of(self._context, self._plan, self._request)
-        moments = (due_at(one, self._state.past(one.name), self._plan.cadence, now) for one in wanted)
-        return min(moments, default=now + tasks.DAY)  # with nothing to look after, it looks again tomorrow
+        return min(due_at(one, self._state.past(one.name), self._plan.cadence, now) for one in wanted)
 
     def _record(self, state: str, facts: dict[str, object]) -> None:
         work = ScheduleFacts()

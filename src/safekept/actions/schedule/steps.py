@@ -106,11 +106,8 @@ def homes_of(context: UserContext, plan: Plan) -> list[str]:
     usual = context.locate(existing=False)
     if usual.named or os.path.lexists(usual.home) or context.was_here(usual.home):
         return [usual.home]
-    return [
-        path
-        for path in known_homes(context)
-        if os.path.isdir(path) and recognise_home(path, context.home_places)
-    ]
+    here = (path for path in known_homes(context) if os.path.isdir(path))
+    return [path for path in here if recognise_home(path, context.home_places)] or [usual.home]
 
 
 def archives_directory(context: UserContext, plan: Plan) -> str:

@@ -133,7 +133,7 @@ def show_command(system: bool, user_name: str, home: str, layout: str, as_json: 
             "installed": _installed(found),
             "trouble": trouble or None,
             "last": last.as_dict() if last else None,
-            "next": min((due_at for _, due_at in due), default=None),
+            "next": min(due_at for _, due_at in due),
             "tasks": [_row(task, due_at, known.get(task.name)) for task, due_at in due],
         }
     )
