@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from safekept.core.owner import become, foreign_owner, hand_over, load_packages
+from safekept.core.owner import foreign_owner
 
 from .console import Console, path_text
 
@@ -39,6 +39,8 @@ def begin_as_owner(place: str) -> None:
     owner = foreign_owner(place)
     if owner is None:
         return
+    from safekept.core.owner import hand_over
+
     Console(as_json=False).say(f"Note: done as `{owner.name}`, to whom {path_text(place)} belongs.")
     hand_over(owner, __name__, sys.argv[1:], os.environ)
 
@@ -47,6 +49,8 @@ def main(user: list[int]) -> None:
     """The same command again, in a process that is that user from here on."""
     if not all(_readable_by_all(place) for place in sys.path):
         load_everything()
+    from safekept.core.owner import become
+
     become(user[0], user[1], tuple(user[2:]))
     from .main import main as front_door
 
@@ -54,6 +58,8 @@ def main(user: list[int]) -> None:
 
 
 def load_everything() -> None:
+    from safekept.core.owner import load_packages
+
     load_packages(_NEEDED, _ALSO, _LEFT_ALONE)
 
 

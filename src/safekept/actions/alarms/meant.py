@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from urllib.parse import quote, unquote
 
 from safekept.core.entries import Outcome, Remark
 from safekept.home.health import Shrinkage
@@ -22,9 +21,9 @@ _GONE = "gone"
 
 def loss_name(home: str, falls: Iterable[Shrinkage], gone: Collection[str] = ()) -> str:
     """`lost-since:/home/ada/.hermes:default/memories=12-0`; of a profile in `gone`: `profiles/coder=gone`."""
-    whole = [f"{quote(profile)}={_GONE}" for profile in gone]
+    whole = [f"{_quoted(profile)}={_GONE}" for profile in gone]
     counts = (
-        f"{quote(one.profile)}/{quote(one.name, safe='')}={one.before}-{one.after}"
+        f"{_quoted(one.profile)}/{_quoted(one.name, safe='')}={one.before}-{one.after}"
         for one in falls
         if one.profile not in gone
     )
@@ -66,24 +65,24 @@ def is_meant(context: UserContext, home: str, fall: Shrinkage, since: float) -> 
 def _read(part: str) -> Shrinkage | None:
     place, _, counts = part.partition("=")
     if counts == _GONE and place:
-        return Shrinkage(unquote(place), "", 0, 0)
+        return Shrinkage(_unquoted(place), "", 0, 0)
     profile, _, name = place.rpartition("/")
     before, _, after = counts.partition("-")
     if not (profile and name and before.isdecimal() and after.isdecimal()):
         return None
-    return Shrinkage(unquote(profile), unquote(name), int(before), int(after))
+    return Shrinkage(_unquoted(profile), _unquoted(name), int(before), int(after))
 
 
 def links_name(home: str, paths: Iterable[str]) -> str:
     """`leads-out:/home/ada/.hermes:state.db,memories`: links that lead out of a home."""
-    return f"{LEADS_OUT}:{home}:{','.join(map(quote, paths))}"
+    return f"{LEADS_OUT}:{home}:{','.join(map(_quoted, paths))}"
 
 
 def meant_links(context: UserContext, home: str) -> frozenset[str]:
     """The links that may lead out of this home, as a person said once."""
     start = f"{LEADS_OUT}:{home}:"
     names = (name.removeprefix(start) for name in declined(context) if name.startswith(start))
-    return frozenset(unquote(path) for paths in names for path in paths.split(","))
+    return frozenset(_unquoted(path) for paths in names for path in paths.split(","))
 
 
 def where_it_leads(reason: str) -> str:
@@ -101,3 +100,18 @@ def without_meant_links(remarks: Iterable[Remark], meant: Collection[str]) -> li
         else one
         for one in remarks
     ]
+
+
+# Most homes have nothing of this kind, and need nothing loaded for it.
+
+
+def _quoted(text: str, safe: str = "/") -> str:
+    from urllib.parse import quote
+
+    return quote(text, safe)
+
+
+def _unquoted(text: str) -> str:
+    from urllib.parse import unquote
+
+    return unquote(text)

@@ -10,7 +10,7 @@ no record and no error.
 
 from __future__ import annotations
 
-import socket
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
@@ -82,7 +82,7 @@ class Notice:
             "title": self.title,
             "text": self.text,
             "home": self.home,
-            "host": socket.gethostname(),
+            "host": os.uname().nodename,
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.time)),
             "facts": dict(self.facts),
         }

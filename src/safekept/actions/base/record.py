@@ -14,13 +14,15 @@ import itertools
 import os
 import time
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
 from safekept.core.journal import Record
 
-from .context import UserContext
-from .operations.facts import Facts
+if TYPE_CHECKING:
+    from .context import UserContext
+    from .operations.facts import Facts
 
 
 def record(context: UserContext, entry: Record, listener: Listener) -> None:

@@ -16,7 +16,6 @@ from safekept.home.copies import QUICK_COPIES, ZIP
 from safekept.home.layout import Layout
 from safekept.home.scan import amount
 
-from ..archives.adopt import PRESENT, plan_adoption
 from ..base.context import HomeRef
 from .case import Case
 
@@ -71,6 +70,8 @@ def _hermes(case: Case, home: str, layout: Layout) -> Iterator[Finding]:
 
 def _adopted(case: Case, home: str, layout: Layout) -> tuple[int, list[str]]:
     """How many of them are not whole in the vault, and the paths of those that are."""
+    from ..archives.adopt import PRESENT, plan_adoption
+
     try:
         plan = plan_adoption(case.context, HomeRef(home, layout))
     except (SafekeptError, OSError):

@@ -11,14 +11,17 @@ import contextlib
 import os
 import time
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from safekept.core.ages import iso_time
 from safekept.core.files import durable_write, private_directory
 from safekept.core.files.small import read_document, write_document
 from safekept.core.records import dataclass
 
-from ..base.context import UserContext
 from .calls import integrations_directory
+
+if TYPE_CHECKING:
+    from ..base.context import UserContext
 
 VERSION = 1
 

@@ -8,7 +8,6 @@ a tunnel, a container with a disk of its own.
 from __future__ import annotations
 
 import os
-from urllib.parse import urlsplit
 
 from safekept.core.objects.ssh_host import ssh_host
 
@@ -66,6 +65,8 @@ def _of_directory(context: UserContext, setting: DestinationSetting, away: bool)
 
 
 def _host(url: str) -> str:
+    from urllib.parse import urlsplit
+
     try:
         return urlsplit(url if "//" in url else f"//{url}").hostname or ""
     except ValueError:

@@ -6,10 +6,8 @@ Nothing is asked of a network: a name server that does not answer must not keep 
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import os
 import re
-import socket
 import stat
 
 _MOUNTS = "/proc/self/mountinfo"
@@ -32,6 +30,9 @@ def is_this_machine(host: str) -> bool:
 
 
 def _is_own_address(text: str) -> bool:
+    import ipaddress
+    import socket
+
     try:
         address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:

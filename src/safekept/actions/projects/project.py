@@ -8,15 +8,19 @@ would change more than was asked for, so it is only shown.
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from safekept.checkpoints.project import find_root
-from safekept.checkpoints.store import Store
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 from safekept.core.records import dataclass
 
-from ..base.context import UserContext
 from .guarding import forbidden_roots
+
+if TYPE_CHECKING:
+    from safekept.checkpoints.store import Store
+
+    from ..base.context import UserContext
 
 _SHOWN = 5
 

@@ -24,7 +24,7 @@ from safekept.core.records import dataclass
 from ..base.context import UserContext
 from .difference import pairs_of
 from .guarding import forbidden_roots
-from .home_points.point import HomePoint
+from .home_points.point import HomePoint, any_taken
 from .project import NearbyProjects, find_project, near
 
 #: What changed is counted for so many rows; nobody reads further down.
@@ -167,6 +167,8 @@ def with_home_points(
 
     What keeps the vault shut keeps no checkpoint from being listed.
     """
+    if found.project is not None and not any_taken(context):
+        return found
     from .home_points.timeline import home_around, home_points, home_timeline
 
     home = home_around(context, found.directory) if found.project is None else ""

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-import socket
+import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -107,7 +107,7 @@ class RunAlarms:
         homes = {by_name[name].subject for name in news if by_name[name].kind in _HOMES}
         notice = Notice(
             "failure",
-            f"safekept: {_what(by_name[news[0]])} {_ended(steps[news[0]])} on {socket.gethostname()}",
+            f"safekept: {_what(by_name[news[0]])} {_ended(steps[news[0]])} on {os.uname().nodename}",
             "\n".join([*lines, "See: safekept schedule show"]),
             homes.pop() if len(homes) == 1 else "",
             {"steps": [steps[name].as_dict() for name in news]},

@@ -9,16 +9,19 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from typing import TYPE_CHECKING
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files.small import read_document, write_document
 from safekept.core.objects.address import is_address
-from safekept.core.objects.base import ObjectStore
-from safekept.vault.storage import LocalStorage, Storage
+from safekept.vault.storage import LocalStorage
 
-from ..base.context import UserContext
-from ..offsite.destination import DestinationSetting
-from ..offsite.place import find_destination, open_destination
+if TYPE_CHECKING:
+    from safekept.core.objects.base import ObjectStore
+    from safekept.vault.storage import Storage
+
+    from ..base.context import UserContext
+    from ..offsite.destination import DestinationSetting
 
 _DIRECTORY = re.compile(r"[0-9a-f]{16}")
 _SHOWN = 12
@@ -41,6 +44,8 @@ def storage_of(context: UserContext, place: str, *, known: str = "", create: boo
     if not is_remote(context, place):
         return LocalStorage(place if create else _directory_in(place, known))
     from safekept.vault.storage import ObjectStorage
+
+    from ..offsite.place import find_destination, open_destination
 
     setting = find_destination(context, place)
     objects = open_destination(context, setting)

@@ -6,7 +6,6 @@ content that is not text, or too large to be worth it, counts as a file and no l
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Sequence
 
 from safekept.core.files import TEMPORARY_PREFIX
@@ -105,6 +104,8 @@ class Changes:
 
 
 def count_pairs(store: Store, pairs: list[tuple[str, FileState | None, FileState | None]]) -> Changes:
+    from difflib import SequenceMatcher
+
     added = removed = budget = 0
     more = len(pairs) > _FILES_COUNTED
     for _, one, two in pairs[:_FILES_COUNTED]:
@@ -115,7 +116,7 @@ def count_pairs(store: Store, pairs: list[tuple[str, FileState | None, FileState
         old, new = _lines(store, one), _lines(store, two)
         if old is None or new is None:
             continue
-        matcher = difflib.SequenceMatcher(None, old, new, autojunk=True)
+        matcher = SequenceMatcher(None, old, new, autojunk=True)
         for kind, start, end, new_start, new_end in matcher.get_opcodes():
             if kind != "equal":
                 removed += end - start
@@ -127,6 +128,8 @@ def text_difference(
     store: Store, pairs: list[tuple[str, FileState | None, FileState | None]]
 ) -> Iterator[str]:
     """A unified difference, line by line without line ends; what is not text is named in one line."""
+    from difflib import unified_diff
+
     for path, one, two in pairs:
         old, new = _lines(store, one), _lines(store, two)
         if one is not None and two is not None and (one.kind, one.mode) != (two.kind, two.mode):
@@ -136,7 +139,7 @@ def text_difference(
             yield f"# {path}: not shown as text ({sizes})"
             continue
         before, after = (f"a/{path}" if one else "/dev/null"), (f"b/{path}" if two else "/dev/null")
-        yield from difflib.unified_diff(old, new, before, after, lineterm="")
+        yield from unified_diff(old, new, before, after, lineterm="")
 
 
 def _file(state: FileState | None) -> bool:

@@ -11,8 +11,8 @@ from safekept.core.doors import doors
 
 if TYPE_CHECKING:
     from .planning import unmake
-    from .recovery import rollback_lock
-    from .rollback import RollbackPlan, RolledBack, plan_rollback, plan_undo, recover, roll_back
+    from .recovery import recover, rollback_lock
+    from .rollback import RollbackPlan, RolledBack, plan_rollback, plan_undo, roll_back
     from .undo_point import as_it_is
     from .unpacking import size_of, unpack
 
@@ -20,8 +20,8 @@ __getattr__ = doors(
     __name__,
     {
         "planning": "unmake",
-        "recovery": "rollback_lock",
-        "rollback": "RollbackPlan RolledBack plan_rollback plan_undo recover roll_back",
+        "recovery": "recover rollback_lock",
+        "rollback": "RollbackPlan RolledBack plan_rollback plan_undo roll_back",
         "undo_point": "as_it_is",
         "unpacking": "size_of unpack",
     },

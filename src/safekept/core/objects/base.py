@@ -18,7 +18,6 @@ Failures are those of `errors.py`. What may be tried again was tried again befor
 
 from __future__ import annotations
 
-import secrets
 import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -260,6 +259,8 @@ PROBE = "safekept-probe-"
 
 
 def probe_name() -> str:
+    import secrets
+
     return PROBE + secrets.token_hex(6)
 
 

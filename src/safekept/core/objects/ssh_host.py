@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import shutil
-import subprocess
 from collections.abc import Mapping
 
 from ..errors import SafekeptError
@@ -23,6 +21,8 @@ def ssh_host(url: str, config: str, environment: Mapping[str, str]) -> str:
         user, name, port, _ = address_parts(url)
     except SafekeptError:
         return ""
+    import shutil
+
     program = shutil.which("ssh", path=environment.get("PATH"))
     if not name or program is None or name.startswith("-") or user.startswith("-"):
         return name
@@ -38,6 +38,8 @@ def ssh_host(url: str, config: str, environment: Mapping[str, str]) -> str:
 @functools.lru_cache(maxsize=64)  # a verdict asks several times
 def _asked(words: tuple[str, ...], environment: tuple[tuple[str, str], ...]) -> dict[str, str]:
     """What ssh would use, by the names of its settings; nothing where it does not answer."""
+    import subprocess
+
     try:
         done = subprocess.run(
             words,

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from safekept.core.events import Listener, silent
 from safekept.core.records import dataclass
-from safekept.core.sqlite.capture import CaptureOptions
 
-from ..layout.layout import Layout
-from ..layout.rules import Count, is_file
+from ..layout.rules import is_file
 
 if TYPE_CHECKING:
+    from safekept.core.sqlite.capture import CaptureOptions
+
+    from ..layout.layout import Layout
+    from ..layout.rules import Count
     from .recorded import Recorded, Since
 
 

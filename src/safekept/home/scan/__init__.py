@@ -6,12 +6,14 @@ from safekept.core.doors import doors
 
 if TYPE_CHECKING:
     from .content import amount
-    from .scanning import NothingSelected, Scan, Selection, scan
+    from .scanning import NothingSelected, Scan, scan
+    from .selection import Selection
 
 __getattr__ = doors(
     __name__,
     {
         "content": "amount",
-        "scanning": "NothingSelected Scan Selection scan",
+        "scanning": "NothingSelected Scan scan",
+        "selection": "Selection",
     },
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import plistlib
 
 from .call import Call
 
@@ -35,6 +34,8 @@ def plist(call: Call) -> str:
     if call.logs:
         log = os.path.join(call.logs, "schedule.log")
         document |= {"StandardOutPath": log, "StandardErrorPath": log}
+    import plistlib
+
     return plistlib.dumps(document).decode()
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 
 from safekept.core.errors import BAD_SHAPE
 from safekept.core.records import dataclass
@@ -31,6 +30,8 @@ class Config:
 
     @classmethod
     def generate(cls) -> Config:
+        import secrets
+
         return cls(VERSION, secrets.token_hex(32), random_polynomial())
 
     def to_json(self) -> bytes:

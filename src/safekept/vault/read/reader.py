@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from safekept.core.entries import Content, DatabaseFacts, EntryLost, Outcome, Remark
@@ -19,6 +18,8 @@ from ..format.blobs import HOLE, HOLE_ID, ID, BlobKind, Buffer, Location, blob_i
 from ..format.tree import Node
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from ..repo.repository import Repository
 
 

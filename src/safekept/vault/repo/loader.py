@@ -7,7 +7,6 @@ of them, since their neighbours follow. Where a place turns out damaged, another
 
 from __future__ import annotations
 
-import concurrent.futures
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterator
@@ -23,6 +22,8 @@ from ..format.crypto import Unauthentic
 from ..storage.base import FileKind, NotStored
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
     from .repository import Repository
 
 _RUN = 4 << 20  # plain bytes that are decoded in one go
@@ -41,7 +42,7 @@ class BlobLoader:
         self._repository = repository
         self._windows: OrderedDict[bytes, tuple[int, bytes]] = OrderedDict()
         self._mutex = threading.Lock()
-        self._pool: concurrent.futures.ThreadPoolExecutor | None = None
+        self._pool: ThreadPoolExecutor | None = None
 
     def load(self, kind: BlobKind, blob: bytes) -> bytes:
         """One blob, from whichever of its places is sound; VaultDamaged where none is."""
@@ -89,7 +90,7 @@ class BlobLoader:
             for future in ahead:
                 future.cancel()
 
-    def open_run(self, run: list[_Wanted]) -> concurrent.futures.Future[list[Buffer] | None]:
+    def open_run(self, run: list[_Wanted]) -> Future[list[Buffer] | None]:
         """Open neighbouring blobs of one pack on another core; None where one of them is not sound."""
         return self._executor().submit(self._decode_if_sound, run)
 
@@ -105,10 +106,12 @@ class BlobLoader:
             self._pool = None
         self._windows.clear()
 
-    def _executor(self) -> concurrent.futures.ThreadPoolExecutor:
+    def _executor(self) -> ThreadPoolExecutor:
         with self._mutex:
             if self._pool is None:
-                self._pool = concurrent.futures.ThreadPoolExecutor(2, "vault-loader")
+                from concurrent.futures import ThreadPoolExecutor
+
+                self._pool = ThreadPoolExecutor(2, "vault-loader")
             return self._pool
 
     def _runs(self, content: bytes) -> Iterator[list[_Wanted]]:

@@ -7,7 +7,7 @@ it is durable; damage in one file stops nothing that does not need that file.
 from __future__ import annotations
 
 import threading
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from safekept.core.next_step import NextStep
 
@@ -22,10 +22,12 @@ from .index import BadIndex, Index, Packs, decode_index, unindexed_packs
 from .index_cache import IndexCache
 from .keys import BadKeyFile, Cost, KeyFile, Secret, read_key_files
 from .loader import BlobLoader
-from .locks import Lock, acquire
 from .opening import add_key_file, make_vault, open_vault
-from .saver import BlobSaver
 from .sealed_files import load_file, save_file
+
+if TYPE_CHECKING:
+    from .locks import Lock
+    from .saver import BlobSaver
 
 _STALE_CACHE = 16  # index files that are read beside the cache before it is rewritten
 
@@ -82,6 +84,8 @@ class Repository:
 
         Shared for snapshots and restores, exclusive for whatever deletes packs or rewrites snapshots.
         """
+        from .locks import acquire
+
         lock = acquire(self.storage, self.key, exclusive=exclusive, wait=wait)
         # Before we had it, others may have added packs, or pruned some that our index still names.
         try:
@@ -96,6 +100,8 @@ class Repository:
 
     def saver(self, lock: Lock | None, *, level: int = 3, workers: int = 2) -> BlobSaver:
         """The way to store blobs; see BlobSaver."""
+        from .saver import BlobSaver
+
         self.require_writable()
         self.storage.keep_reserve()
         return BlobSaver(self, lock, level=level, workers=workers)

@@ -22,31 +22,12 @@ from ..format.blobs import BlobKind, Buffer, PackEntry, blob_id
 from ..format.compression import BadCompression, compress_many, decompress_many
 from ..format.crypto import Unauthentic
 from ..format.snapshot import Snapshot
-from ..storage.base import FileKind, Storage
-from .index import Index
+from .index import find_lost_packs
 from .packer import Packer
 
 if TYPE_CHECKING:
     from .locks import Lock
     from .repository import Repository
-
-
-# Are the packs there that the index names? Asked before anything new is built on what is stored. A pack
-# that was lost or cut since then must not count as stored, or a snapshot would call itself complete and
-# could not be restored. One look at the size of each pack: whatever else is wrong inside of one is for
-# `check` to find.
-
-
-def find_lost_packs(storage: Storage, index: Index) -> frozenset[bytes]:
-    """Every pack of the index that is missing or has not the size that its blobs need."""
-    names = [pack.hex() for pack in index.packs]
-    found = storage.sizes(FileKind.PACK, names)
-    return frozenset(
-        pack
-        for pack, name, expected in zip(index.packs, names, index.sizes, strict=True)
-        # Where two index files disagree, nobody knows the right size: `check` says so.
-        if name not in found or (expected and found[name] != expected)
-    )
 
 
 _BATCH = 1 << 20  # bytes of blobs that one worker takes at once

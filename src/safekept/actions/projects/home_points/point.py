@@ -5,8 +5,14 @@ Nothing here needs the vault that holds it: whoever only lists or names points p
 
 from __future__ import annotations
 
+import os
+from typing import TYPE_CHECKING
+
 from safekept.core.errors import SafekeptError
 from safekept.core.records import dataclass
+
+if TYPE_CHECKING:
+    from ...base.context import UserContext
 
 SHORT = 8
 SHORTEST_PREFIX = 4
@@ -72,3 +78,8 @@ def may_be_point(word: str) -> bool:
     """Whether a word can be the id of a home point, or the start of one."""
     word = word.lower()
     return SHORTEST_PREFIX <= len(word) <= 64 and all(sign in "0123456789abcdef" for sign in word)
+
+
+def any_taken(context: UserContext) -> bool:
+    """Whether one was ever taken here; where none was, nobody pays for opening the vault."""
+    return os.path.isdir(os.path.join(context.places.data_directory, "home-points"))

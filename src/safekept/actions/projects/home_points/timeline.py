@@ -23,7 +23,7 @@ from ...base.own_places import known_homes, within
 from ...base.recovery import recover_interrupted
 from ..timeline import PointRow, Timeline
 from .comparison import PointState, compare
-from .point import HomePoint
+from .point import HomePoint, any_taken
 from .stored import no_such_point, open_points
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ def home_points(
     context: UserContext, *, home: str = "", session: str = "", turn: str = "", every: bool = False
 ) -> list[HomePoint]:
     """Those of this user, newest first; none where the vault does not open without asking anybody."""
-    if not os.path.isdir(os.path.join(context.places.data_directory, "home-points")):
-        return []  # none was ever taken here: nobody pays for looking
+    if not any_taken(context):
+        return []
     try:
         with open_points(context) as (_, found):
             points = [point for point, _ in found]

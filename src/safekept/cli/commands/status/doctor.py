@@ -36,7 +36,6 @@ def command(fix: bool, dry_run: bool, home: str, layout: str, as_json: bool) -> 
         raise click.UsageError("--dry-run goes with --fix: without it nothing is ever changed.")
     from safekept.actions.doctor.case import DoctorRequest
     from safekept.actions.doctor.diagnosis import examine
-    from safekept.actions.doctor.repairs import carry_out
     from safekept.integrations.connecting.overview import host_statuses
 
     settings, context, console = start(as_json)
@@ -55,6 +54,8 @@ def command(fix: bool, dry_run: bool, home: str, layout: str, as_json: bool) -> 
     console.finish()
     mended = None
     if fix and not dry_run and found.repairs:
+        from safekept.actions.doctor.repairs import carry_out
+
         mended = carry_out(context, found.repairs, console.notes())
         found = examine(context, request, console.listener())
         console.finish()
