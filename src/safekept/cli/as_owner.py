@@ -23,9 +23,9 @@ _NEEDED = ["encodings"] + [
 ]
 #: Modules of others that are loaded only when they are needed.
 _ALSO = (
-    "array atexit bisect calendar concurrent.futures.thread ctypes fcntl hashlib pwd select shlex sqlite3 "
-    "subprocess termios tomllib traceback uuid zlib click.shell_completion resource pyfastcdc tomlkit "
-    "ruamel.yaml.composer ruamel.yaml.error ruamel.yaml.nodes"
+    "array atexit bisect calendar concurrent.futures.thread ctypes difflib fcntl hashlib pwd select shlex "
+    "sqlite3 subprocess termios tomllib traceback uuid zlib click.shell_completion resource pyfastcdc "
+    "tomlkit ruamel.yaml.composer ruamel.yaml.error ruamel.yaml.nodes"
 ).split()
 _LEFT_ALONE = (
     "safekept.core.processes.foreground",

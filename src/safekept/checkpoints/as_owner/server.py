@@ -12,7 +12,7 @@ from .wire import protection_out
 #: What is loaded only when it is needed, and can no longer be found once the rights are gone.
 _NEEDED = ("safekept.core", "safekept.checkpoints", "encodings")
 _ALSO = (
-    "array atexit bisect calendar concurrent.futures.thread ctypes hashlib pwd select shlex sqlite3 "
+    "array atexit bisect calendar concurrent.futures.thread ctypes difflib hashlib pwd select shlex sqlite3 "
     "subprocess tomllib traceback uuid zlib resource ruamel.yaml.composer ruamel.yaml.error ruamel.yaml.nodes"
 ).split()
 _LEFT_ALONE = ("safekept.core.objects", "safekept.core.processes.foreground", __name__)
