@@ -75,3 +75,32 @@ def test_a_rollback_in_a_project_loads_no_module_of_vault_or_home():
         for command in ("rollback 1 --dry-run", "rollback 1", "rollback --undo"):
             rooms = place.imports(command)["rooms"]
             assert not rooms.keys() & {"vault", "home"}, (command, rooms)
+
+
+#: The most modules of safekept that each takes in, and of everything. A command that needs another one may
+#: have it; one that only might need it imports it where it is used.
+BUDGETS = {
+    "status": (202, 365),
+    "rollback": (99, 245),
+    "rollback 1 --dry-run": (108, 250),
+    "doctor": (232, 435),
+    "snapshot list": (95, 248),
+    "log": (52, 175),
+}
+
+
+def test_no_command_imports_more_than_its_budget():
+    start = loaded("figures_start")
+    with start.places([os.path.dirname(WORKSHOP)]) as (place,):
+        place.before("rollback 1")
+        found = {command: place.imports(command) for command in BUDGETS}
+    counts = {command: (one["modules"], one["every"]) for command, one in found.items()}
+    over = {
+        command: (count, found[command]["rooms"])
+        for command, count in counts.items()
+        if count[0] > BUDGETS[command][0] or count[1] > BUDGETS[command][1]
+    }
+    rooms = found["snapshot list"]["rooms"].keys()
+    assert not rooms & {"checkpoints", "archive", "integrations"}, "a list is read, and nothing else"
+    assert over == {}, "more modules (of safekept, of everything) than the budget allows"
+    assert all(count[0] > 20 for count in counts.values()), counts
