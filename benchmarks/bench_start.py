@@ -106,6 +106,12 @@ def limit(series: dict[str, Series], modules: dict[str, tuple[int, int]]) -> str
     )
 
 
+def counts(imports: dict[str, object]) -> tuple[int, int]:
+    every, ours = imports["every"], imports["modules"]
+    assert isinstance(every, int) and isinstance(ours, int)
+    return every, ours
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="./bench start", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print every measurement as JSON")
@@ -114,7 +120,7 @@ def main() -> int:
     with places([CHECKOUT]) as (place,):
         series = race(place, max(2, options.rounds))
         found = {command: place.imports(command) for command in (DOOR, *WANTED)}
-    modules = {command: (int(one["every"]), int(one["modules"])) for command, one in found.items()}
+    modules = {command: counts(one) for command, one in found.items()}
     judged = verdicts(series)
     if options.json:
         document = {
