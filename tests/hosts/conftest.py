@@ -29,20 +29,25 @@ FILES = {
 }
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.nodeid.startswith("tests/hosts/"):
+            item.add_marker(pytest.mark.timeout(3600))  # on a busy machine a host takes minutes to start
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     return None if config.getoption("--hosts") else True
 
 
-@pytest.fixture(params=HOSTS.values(), ids=HOSTS.keys())
+@pytest.fixture(params=HOSTS)
 def host(request: pytest.FixtureRequest) -> RealHost:
-    one: RealHost = request.param
-    installed(one)
-    return one
+    return installed(request.param)
 
 
-def installed(host: RealHost) -> None:
-    if not version_of(host.package):
-        missing_part(f"{host.package} is not installed; `./test --hosts` says why")
+def installed(name: str) -> RealHost:
+    if not version_of(HOSTS[name].package):
+        missing_part(f"{HOSTS[name].package} is not installed; `./test --hosts` says why")
+    return HOSTS[name]
 
 
 @pytest.fixture

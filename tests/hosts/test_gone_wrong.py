@@ -1,4 +1,4 @@
-"""What goes wrong around a real host: a turn cut off, a safekept that is gone, a trust that lapsed."""
+"""What goes wrong around a real host: a turn cut off and a safekept that is gone."""
 
 from __future__ import annotations
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 
-from support.real_hosts.deeds import Delegate, Edit, Read, Shell, Write
-from support.real_hosts.seven import all_come_back, difference, points, rolled_back, seven_changes
+from support.real_hosts.seven import all_come_back, seven_changes, three_changes
 
 
 def test_turn_of_seven_changes(grounds, host):
@@ -19,67 +18,13 @@ def test_turn_of_seven_changes(grounds, host):
 def test_folder_without_git(grounds, host):
     ground = grounds(host, git=False)
     model = ground.models[host.name]
-    ground.turn(host, model.plays("seven", *seven_changes(ground.project)))
-    all_come_back(ground, host, "seven")
+    ground.turn(host, model.plays("three", *three_changes(ground.project)))
+    all_come_back(ground, host, "three")
 
 
 def test_started_in_a_subdirectory(grounds, host):
     ground = grounds(host)
     model = ground.models[host.name]
     inside = os.path.join(ground.project, "src", "deep")
-    ground.turn(host, model.plays("seven", *seven_changes(ground.project)), inside)
-    all_come_back(ground, host, "seven")
-
-
-def test_parallel_calls(grounds, host):
-    """The points of a batch are taken before its first tool: the oldest of them is the state before it."""
-    ground = grounds(host)
-    model = ground.models[host.name]
-    app = os.path.join(ground.project, "src/app.py")
-    prompt = model.plays(
-        "batch",
-        [Read(app)],
-        [
-            Edit(app, "second", "SECOND"),
-            Write(os.path.join(ground.project, "new.txt"), "new\n"),
-            Shell("echo by command > made.txt"),
-        ],
-    )
-    ground.turn(host, prompt)
-    (before,) = model.true_states("batch")
-    now = ground.tree()
-    assert {"new.txt", "made.txt"} <= now.keys() and now["src/app.py"] != before["src/app.py"]
-    assert difference(rolled_back(ground, len(points(ground))), before) == {}
-    assert ground.safekept("rollback", "--undo").returncode == 0
-    assert difference(ground.tree(), now) == {}
-
-
-def test_background_command(grounds, host):
-    """What a command in the background writes while the turn goes on is the agent's."""
-    ground = grounds(host)
-    model = ground.models[host.name]
-    prompt = model.plays(
-        "behind",
-        [Shell("sleep 1; echo late > late.txt; echo more >> README.md", background=True)],
-        [Shell("while ! grep -q more README.md; do sleep 0.1; done")],
-    )
-    ground.turn(host, prompt)
-    before = model.true_states("behind")[0]
-    assert {"late.txt"} <= ground.tree().keys()
-    assert difference(rolled_back(ground, len(points(ground))), before) == {}
-
-
-def test_subagent(grounds, host):
-    ground = grounds(host)
-    model = ground.models[host.name]
-    app = os.path.join(ground.project, "src/app.py")
-    inner = model.plays(
-        "inner", [Read(app)], [Edit(app, "second", "SECOND")], [Shell("echo by command > made.txt")]
-    )
-    ground.turn(host, model.plays("outer", [Delegate(inner)]))
-    before, between = model.true_states("inner")
-    now = ground.tree()
-    assert difference(rolled_back(ground, 1), between) == {}
-    assert ground.safekept("rollback", "--undo").returncode == 0
-    assert difference(ground.tree(), now) == {}
-    assert difference(rolled_back(ground, len(points(ground))), before) == {}
+    ground.turn(host, model.plays("three", *three_changes(ground.project)), inside)
+    all_come_back(ground, host, "three")

@@ -36,12 +36,17 @@ class ClaudeCode(host.RealHost):
 
     def set_up(self, ground: Ground, model: Model) -> dict[str, str]:
         os.makedirs(os.path.join(ground.user, ".claude"))
-        return {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "none", "IS_SANDBOX": "1"}
+        return {
+            "ANTHROPIC_BASE_URL": model.url,
+            "ANTHROPIC_API_KEY": "none",
+            "IS_SANDBOX": "1",  # root may skip the permissions
+            "ENABLE_TOOL_SEARCH": "false",  # tools of servers are offered at once
+        }
 
     def command(self, prompt: str, again: bool = False) -> list[str]:
         more = ["-c"] if again else []
         return [self.program, "-p", prompt, *more, "--dangerously-skip-permissions"]
 
     def add_server(self, ground: Ground, command: list[str]) -> None:
-        server = {"command": command[0], "args": command[1:]}
-        host.write_json(os.path.join(ground.project, ".mcp.json"), {"mcpServers": {"safekept": server}})
+        server = {"type": "stdio", "command": command[0], "args": command[1:]}
+        host.write_json(os.path.join(ground.user, ".claude.json"), {"mcpServers": {"safekept": server}})

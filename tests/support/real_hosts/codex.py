@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 
 from . import host
@@ -27,6 +28,9 @@ env_key = "SCRIPTED_KEY"
 [features]
 tool_search = false
 """
+
+
+_TRUSTED = re.compile(r"\n\[hooks\.state\..*\]\ntrusted_hash = .*\n")
 
 
 class Codex(host.RealHost):
@@ -61,10 +65,16 @@ class Codex(host.RealHost):
 
     def connected(self, ground: Ground) -> None:
         """Trusts the hooks, as `/hooks` would: by the hashes that Codex itself gives them."""
-        with open(self._settings(ground), "a", encoding="utf-8") as file:
-            for hook in self.hooks(ground):
+        hooks = self.hooks(ground)
+        assert hooks and all(hook["trustStatus"] != "trusted" for hook in hooks), hooks
+        with open(self._settings(ground), "r+", encoding="utf-8") as file:
+            rest = _TRUSTED.sub("", file.read())
+            file.seek(0)
+            file.write(rest)
+            for hook in hooks:
                 file.write(f"\n[hooks.state.{json.dumps(hook['key'])}]\n")
                 file.write(f'trusted_hash = "{hook["currentHash"]}"\n')
+            file.truncate()
 
     def hooks(self, ground: Ground) -> list[dict[str, str]]:
         """What Codex finds in its settings, each with its key, its hash and whether it is trusted."""

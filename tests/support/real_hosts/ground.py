@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .model import Tree
 
 #: A turn of a real host, on a busy machine.
-PATIENT = 240
+PATIENT = 900
 
 
 class Ground:

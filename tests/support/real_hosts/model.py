@@ -68,7 +68,7 @@ class Model:
             self.states[scene].setdefault(number, self.look())
         if isinstance(step, Silence):
             self.silent.set()
-            self.speak.wait(300)
+            self.speak.wait(900)
             return "done", []
         if isinstance(step, str):
             return step, []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 
 from . import host
 from .deeds import Deed, Delegate, Edit, Read, Shell, Use, Write
@@ -24,8 +25,10 @@ class Opencode(host.RealHost):
                 return "write", {"filePath": path, "content": content}
             case Edit(path, old, new):
                 return "edit", {"filePath": path, "oldString": old, "newString": new}
-            case Shell(command, _):
-                return "bash", {"command": command, "description": "work"}
+            case Shell(command, background):
+                # It has no background of its own.
+                behind = f"nohup sh -c {shlex.quote(command)} >/dev/null 2>&1 &"
+                return "bash", {"command": behind if background else command, "description": "work"}
             case Delegate(prompt):
                 return "task", {"description": "a part", "prompt": prompt, "subagent_type": "general"}
             case Use(tool, arguments, _):

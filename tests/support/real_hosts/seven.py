@@ -32,6 +32,17 @@ def seven_changes(directory: str) -> list[Step]:
     ]
 
 
+def three_changes(directory: str) -> list[Step]:
+    """An edit, a command that deletes, a new file."""
+    app = os.path.join(directory, "src/app.py")
+    return [
+        [Read(app)],
+        [Edit(app, "second", "SECOND")],
+        [Shell(f"find {os.path.join(directory, 'data')} -delete")],
+        [Write(os.path.join(directory, "lib/new.py"), "new\n")],
+    ]
+
+
 def points(ground: Ground, directory: str = "") -> list[dict[str, object]]:
     """Those that `rollback` numbers, newest first."""
     said = ground.safekept("rollback", "--json", directory=directory)
