@@ -138,7 +138,7 @@ def test_drill_names_a_vault_as_every_other_reading_command_does(say, pushed):
 
 def test_which_of_several_vaults_is_said_in_words_that_fit_every_command(say, pushed):
     mine = next(one for one in pushed.iterdir() if one.is_dir())
-    shutil.copytree(mine, pushed / "0123456789abcdef")
+    shutil.copytree(mine, pushed / "0000000000000000")
     key = os.path.join(os.environ["HOME"], ".local", "share", "safekept")
     shutil.rmtree(f"{key}/vault")
     os.unlink(f"{key}/vaults.json")
@@ -146,7 +146,7 @@ def test_which_of_several_vaults_is_said_in_words_that_fit_every_command(say, pu
         said = say(*words)
         assert said.code == 2
         assert "holds 2 vaults" in said.err
-        assert f"by adding its directory: `file:{pushed}/0123456789abcdef`" in said.err
+        assert f"by adding its directory: `file:{pushed}/0000000000000000`" in said.err
         assert "--vault" not in said.err
 
 
