@@ -85,4 +85,6 @@ def test_the_file_for_opencode_asks_for_everything_but_what_only_reads(tmp_path)
 def test_every_host_waits_as_long_as_the_plugin_does(tmp_path):
     for name, unit in (("claude-code", 1), ("codex", 1), ("cursor", 1), ("gemini", 1000)):
         found = re.findall(r'"timeout": (\d+)', written(tmp_path, name))
-        assert found and set(map(int, found)) == {int(link.DEADLINE * unit)}
+        # Codex gives the two events at the end of a turn three seconds, and complains where more is asked.
+        shorter = {3} if name == "codex" else set()
+        assert found and set(map(int, found)) == {int(link.DEADLINE * unit)} | shorter
