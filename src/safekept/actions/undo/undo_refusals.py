@@ -147,7 +147,7 @@ def undo_refusal(entry: Record) -> UndoNotPossible:
         why, step = _REASONS.get(entry.verb, ("it changed no home and no project", _SEE))
         told = DestinationAddFacts.read(entry)
         if isinstance(step, NextStep) and told.destination and told.place:
-            step = step.filled(NAME=told.destination, URL=told.place)
+            step = step.filled(NAME=told.destination, PLACE=told.place)
         step = _of_these(step, entry)
     return UndoNotPossible(
         f"{entry.operation} ({entry.verb}) cannot be taken back: {why}",
