@@ -25,17 +25,23 @@ Value = TypeVar("Value")
 
 
 class OnDemand(Mapping[str, Value]):
-    """As if all of it were read at the start; a bad file is an error at the first use."""
+    """As if all of it were read at the start; a bad file is an error at the first use.
 
-    def __init__(self, load: Callable[[], Mapping[str, Value]]) -> None:
-        self._load = load
+    `one`: reads a single one, the same as is in all, for whoever asks for no more; None where it cannot say.
+    """
+
+    def __init__(
+        self, load: Callable[[], Mapping[str, Value]], one: Callable[[str], Value | None] | None = None
+    ) -> None:
+        self._load, self._one = load, one
 
     @cached_property
     def _loaded(self) -> Mapping[str, Value]:
         return self._load()
 
     def __getitem__(self, name: str) -> Value:
-        return self._loaded[name]
+        found = self._one(name) if self._one is not None else None
+        return self._loaded[name] if found is None else found
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._loaded)
@@ -52,7 +58,12 @@ def layouts_on_demand(directories: tuple[str, ...]) -> Mapping[str, Layout]:
 
         return load_layouts(directories)
 
-    return OnDemand(load)
+    def one(name: str) -> Layout | None:
+        from safekept.home.layout import shipped_layout
+
+        return shipped_layout(name)
+
+    return OnDemand(load, None if directories else one)  # one of the user's may have any name
 
 
 def home_places_on_demand(directories: tuple[str, ...]) -> Mapping[str, HomePlace]:

@@ -6,9 +6,11 @@ import os
 
 import pytest
 
+from safekept.home.layout import layout as layout_module
 from safekept.home.layout.layout import load_layouts
 from safekept.home.layout.layout_file import BadLayout
 from safekept.home.layout.patterns import BadPattern
+from safekept.settings.context import layouts_on_demand
 
 HERMES = load_layouts()["hermes"]
 
@@ -23,6 +25,26 @@ def write(directory: object, text: str, name: str = "mine.toml") -> str:
 
 def test_the_six_layouts_are_shipped() -> None:
     assert set(load_layouts()) == {"hermes", "claude-code", "codex", "gemini", "openclaw", "generic"}
+    assert all(layout.name == name for name, layout in load_layouts().items())
+
+
+def test_one_layout_is_read_without_the_others_and_a_name_leads_nowhere_else(monkeypatch) -> None:
+    read: list[str] = []
+    real = layout_module.read_layout
+    monkeypatch.setattr(
+        layout_module, "read_layout", lambda path: (read.append(os.path.basename(path)), real(path))[1]
+    )
+    layout_module.shipped_layout.cache_clear()
+    known = layouts_on_demand(())
+    assert known["codex"].name == "codex" and "gemini.toml" not in read
+    for name in ("common", "nobody", "../layouts/codex", ""):
+        assert known.get(name) is None, name
+    assert known["codex"] is dict(known)["codex"], "the same as among all"
+
+
+def test_a_layout_of_the_users_own_replaces_one_that_is_shipped(tmp_path) -> None:
+    mine = write(tmp_path, 'name = "codex"\ntitle = "Mine"\n')
+    assert layouts_on_demand((mine,))["codex"].title == "Mine"
 
 
 def test_every_rule_has_a_reason_and_no_rule_is_a_bare_name() -> None:

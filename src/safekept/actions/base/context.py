@@ -243,11 +243,12 @@ class UserContext:
         """As root: the same, found by the user whose place it is; None where it is root's own."""
         from safekept.home.owner import worker_for
 
-        user_home, layouts = self.places.user_home, dict(self.choices.layouts)
+        user_home = self.places.user_home
         if home == "~" or home.startswith("~/"):
             home = user_home + home[1:]
-        usual = None if home else self.layout(layout or self.choices.default_layout)
-        variables = {one.variable for one in layouts.values()}
+        name = layout or self.choices.default_layout
+        usual = None if home else self.home_places.get(name) or self.layout(name)
+        variables = {one.variable for one in self.home_places.values()}
         environment = {name: value for name, value in self.caller.environment.items() if name in variables}
         named = home or (named_home(usual, environment, user_home) if usual is not None else "")
         worker = worker_for(named) if named else None
@@ -255,7 +256,8 @@ class UserContext:
             return None
         if self.caller.only_own_homes:
             raise home_of_another(named, worker.owner)
-        chosen = usual or (self.layout(layout) if layout else None)
+        chosen = self.layout(name) if usual is not None or layout else None
+        layouts = dict(self.choices.layouts)
         found, name = worker.do("locate", home, chosen, layouts, environment, user_home, existing)
         resolved = worker_for(str(found))
         if resolved is None or resolved.owner != worker.owner:

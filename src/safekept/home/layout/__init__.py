@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from safekept.core.doors import doors
 
 if TYPE_CHECKING:
-    from .layout import Layout, check_home, find_home, load_layouts, recognise
+    from .layout import Layout, check_home, find_home, load_layouts, recognise, shipped_layout
     from .patterns import BadPattern, Matcher, Pattern, parse_pattern
     from .places import HomeNotDirectory, HomeNotFound
     from .rules import Count, is_file
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __getattr__ = doors(
     __name__,
     {
-        "layout": "Layout check_home find_home load_layouts recognise",
+        "layout": "Layout check_home find_home load_layouts recognise shipped_layout",
         "patterns": "BadPattern Matcher Pattern parse_pattern",
         "places": "HomeNotDirectory HomeNotFound",
         "rules": "Count is_file",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Sequence
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from typing import Any
 
 from safekept.core.agents import COMMON, SHIPPED
@@ -234,27 +234,35 @@ def load_layouts(extra: Sequence[str] = ()) -> dict[str, Layout]:
 
     A directory that does not exist has no layouts. Raises BadLayout for a file that is not one.
     """
-    layouts = dict(_shipped())
-    common = read_layout(os.path.join(SHIPPED, COMMON))
-    for directory in extra:
-        if os.path.isdir(directory):
-            layouts |= _load(directory, common)
-    return layouts
-
-
-@lru_cache(maxsize=1)
-def _shipped() -> dict[str, Layout]:
-    common = read_layout(os.path.join(SHIPPED, COMMON))
-    return _load(SHIPPED, common)
-
-
-def _load(directory: str, common: dict[str, Any]) -> dict[str, Layout]:
     layouts = {}
-    for name in sorted(os.listdir(directory)):
-        if name.endswith(".toml") and name != COMMON:
-            fields = read_layout(os.path.join(directory, name))
-            layouts[fields["name"]] = make_layout(fields, common)
+    for file in _files(SHIPPED):
+        name = file.removesuffix(".toml")
+        if (found := shipped_layout(name)) is not None:
+            layouts[name] = found
+    for directory in extra:
+        for file in _files(directory) if os.path.isdir(directory) else ():
+            fields = read_layout(os.path.join(directory, file))
+            layouts[fields["name"]] = make_layout(fields, _common())
     return layouts
+
+
+@cache
+def shipped_layout(name: str) -> Layout | None:
+    """One that comes with safekept, whose file is called as it is; None where there is none. Whoever needs
+    one does not pay for reading all."""
+    file = f"{name}.toml"
+    if file not in _files(SHIPPED):
+        return None
+    return make_layout(read_layout(os.path.join(SHIPPED, file)), _common())
+
+
+@cache
+def _common() -> dict[str, Any]:
+    return read_layout(os.path.join(SHIPPED, COMMON))
+
+
+def _files(directory: str) -> list[str]:
+    return [name for name in sorted(os.listdir(directory)) if name.endswith(".toml") and name != COMMON]
 
 
 def make_layout(fields: dict[str, Any], common: dict[str, Any]) -> Layout:
