@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
 from support.real_hosts.seven import all_come_back, seven_changes, three_changes
 
 
@@ -22,6 +24,9 @@ def test_folder_without_git(grounds, host):
     all_come_back(ground, host, "three")
 
 
+#: Not Gemini: above the directory that it was started in it made one change of the three, the command's.
+#: opencode was not tried yet.
+@pytest.mark.parametrize("host", ["claude-code", "codex"], indirect=True)
 def test_started_in_a_subdirectory(grounds, host):
     ground = grounds(host)
     model = ground.models[host.name]
