@@ -165,12 +165,12 @@ def broken(state: State, how: str) -> None:
 
 
 SHUT = {
-    "wrong key": "The key of the vault at `~/.local/share/safekept/vault` does not open",
-    "no key": "The vault at `~/.local/share/safekept/vault` is there, but its key file",
-    "gone": "The vault at `~/.local/share/safekept/vault` was here before, and is gone",
-    "a file": "The vault at `~/.local/share/safekept/vault` was here before, and is gone",
-    "torn config": "The file `config` of the vault is damaged",
-    "newer": "The vault at `~/.local/share/safekept/vault` has format version 9;",
+    "wrong key": "the key of the vault at `~/.local/share/safekept/vault` does not open",
+    "no key": "the vault at `~/.local/share/safekept/vault` is there, but its key file",
+    "gone": "the vault at `~/.local/share/safekept/vault` was here before, and is gone",
+    "a file": "the vault at `~/.local/share/safekept/vault` was here before, and is gone",
+    "torn config": "the file `config` of the vault is damaged",
+    "newer": "the vault at `~/.local/share/safekept/vault` has format version 9;",
 }
 
 
