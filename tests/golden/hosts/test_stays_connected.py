@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 
 import pytest
 
@@ -136,3 +137,20 @@ def test_the_files_of_our_own_plugin_are_one_line_of_a_plan(capsys):
     ]
     show_paths(console, "Can run", own)
     assert "plugins/safekept/a.py" in capsys.readouterr().out, "what comes from elsewhere is named one by one"
+
+
+@pytest.mark.parametrize("lost", ["profiles/writer", ""], ids=["a profile", "the whole home"])
+def test_undoing_the_restore_of_what_was_gone_leaves_nothing_of_ours_there(say, here, lost):
+    home = os.path.join(here.places.user_home, ".hermes")
+    make_hermes_home(home, profiles=("writer",), awkward=False)
+    for place in (home, os.path.join(home, "profiles", "writer")):
+        assert say("connect", "hermes", "--home", place, "--yes").code == 0
+    made = json.loads(say("snapshot", "create", "--json").out)["id"][:8]
+    shutil.rmtree(os.path.join(home, lost))
+    done = say("snapshot", "restore", made, *([lost] if lost else ["--home", home]), "--yes", "--json")
+    assert done.code == 0, done.err
+    back = say("undo", json.loads(done.out)["operation"])
+    assert back.code == 0, back.err
+    assert "stays connected" not in back.out
+    left = [name for _, _, names in os.walk(os.path.join(home, lost)) for name in names]
+    assert left == [], "what is not there needs no connection"

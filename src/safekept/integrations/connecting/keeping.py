@@ -45,6 +45,8 @@ def _put_back(context: UserContext, connection: object) -> str:
     from .program import Program
 
     assert isinstance(connection, Connection)
+    if _is_bare(os.path.dirname(connection.place)):
+        return ""  # the agent went from there with all it had: settings of ours alone would be its ghost
     host = HOSTS[connection.host]
     try:
         plan = plan_connect(context, host, Program(connection.command[:-2]), connection.scope)
@@ -55,3 +57,8 @@ def _put_back(context: UserContext, connection: object) -> str:
         why = error.what if isinstance(error, SafekeptError) else error.strerror or str(error)
         return f"{host.title} is not connected any more, and could not be: {why}"
     return f"{host.title} stays connected: safekept's own entries were kept in {connection.place}"
+
+
+def _is_bare(directory: str) -> bool:
+    """Whether there is nothing in it but empty directories; or it is not there."""
+    return not any(names for _, _, names in os.walk(directory))
