@@ -143,6 +143,15 @@ def test_the_printed_command_takes_back_what_was_written_outside_of_a_home_elsew
     assert not os.path.exists(os.path.join(bare, ".honcho")) and os.path.exists(home)
 
 
+def test_the_command_that_protects_a_home_elsewhere_names_it_and_finds_it(gone, bare, say):
+    home = os.path.join(bare, "agents", "hermes")
+    done = say("rebuild", gone.disk, "--key-file", gone.key, "--home", home)
+    assert done.code == 0, done.err
+    assert f"Protect this machine: `safekept setup --home {home}`" in " ".join(done.out.split())
+    found = say("setup", "--home", home, "--dry-run", "--json")
+    assert found.code == 0 and home in found.out, found.err
+
+
 def test_from_the_archive_that_lies_at_a_destination(gone, bare, say):
     words = ("rebuild", gone.disk, "--archive", "latest")
     refused = say(*words)

@@ -99,6 +99,14 @@ class PreparedRebuild:
         return self.origin.subject
 
     @property
+    def in_usual_place(self) -> bool:
+        """Whether the agent looks there when nobody says where its home is."""
+        try:
+            return self.own.locate("", self.place.layout.name, existing=False).home == self.ground.home
+        except SafekeptError:
+            return False
+
+    @property
     def losses(self) -> list[tuple[str, str]]:
         """What it says itself that it never held."""
         return losses(self.subject.manifest)

@@ -310,6 +310,7 @@ def restore_steps(
 
     older = NextStep("snapshot list", before="Try an older one:")
     found = [older if step == TRY_OLDER else step for step in reworded(steps, words)]
-    if len(only) == 1 and isinstance(found[-1], NextStep) and found[-1].verb == "snapshot show":
+    # Where a name is offered, no snapshot need ever have had what was typed.
+    if len(only) == len(found) == 1 and isinstance(found[-1], NextStep) and found[-1].verb == "snapshot show":
         found.insert(-1, NextStep("history", only, before="See which other snapshots have it:"))
     return tuple(found)

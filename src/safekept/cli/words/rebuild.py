@@ -133,7 +133,8 @@ def show_rebuilt(console: Console, prepared: PreparedRebuild, rebuilt: Rebuilt, 
     _show_newer(console, prepared)
     console.fact("Not in it", "projects and their checkpoints: a second copy holds the homes of agents only")
     steps: list[Step] = [*rebuilt.hints, *([f"Start it: `{start_it}`"] if start_it else ())]
-    console.next([*steps, *([NextStep("setup", before="Protect this machine:")] if last else ())])
+    home = () if prepared.in_usual_place else ("--home", ground.home)
+    console.next([*steps, *([NextStep("setup", home, before="Protect this machine:")] if last else ())])
 
 
 def _show_newer(console: Console, prepared: PreparedRebuild) -> None:

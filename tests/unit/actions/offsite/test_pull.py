@@ -7,9 +7,9 @@ import shutil
 
 import pytest
 
+from safekept.actions.offsite import place as offsite_place
 from safekept.actions.offsite.pull import PullRequest, PullTargetTaken, pull
 from safekept.actions.offsite.push import PushRequest, push
-from safekept.actions.vault import place as vault_place
 from safekept.actions.vault.opening import VaultInsideHome, open_vault
 from safekept.core.errors import SafekeptError
 from safekept.core.objects.local import LocalObjects
@@ -93,7 +93,7 @@ def test_a_pull_that_is_cut_is_no_vault_yet_and_goes_on_where_it_ended(bare, tmp
     real = LocalObjects(str(tmp_path / "disk"))
     for at in (6, 9, 12, 15):
         faulty = FaultyObjects(real, at, "down")
-        monkeypatch.setattr(vault_place, "open_destination", lambda *_, faulty=faulty: faulty)
+        monkeypatch.setattr(offsite_place, "open_destination", lambda *_, faulty=faulty: faulty)
         with pytest.raises(SafekeptError) as raised:
             pull(bare, PullRequest("disk"))
         assert raised.value.code == "place-unreachable"

@@ -40,12 +40,7 @@ def _record_of(prepared: PreparedRebuild, places: Sequence[KitPlace]) -> Machine
     """How the machine was set up that is gone; empty where this one is not to follow it."""
     if prepared.origin.kind != "snapshot" or prepared.context is not prepared.own:
         return MachineRecord()  # an archive knows nothing of it; root rebuilds the home, not the user's life
-    own = prepared.own
-    try:
-        usual = own.locate("", prepared.place.layout.name, existing=False).home
-    except SafekeptError:
-        return MachineRecord()
-    if usual != prepared.ground.home:
+    if not prepared.in_usual_place:
         return MachineRecord()  # a home in an unusual place is looked at first, as a rule
     return with_places(prepared, read_machine_record(prepared.subject.manifest), places)
 
