@@ -46,7 +46,3 @@ class ClaudeCode(host.RealHost):
     def command(self, prompt: str, again: bool = False) -> list[str]:
         more = ["-c"] if again else []
         return [self.program, "-p", prompt, *more, "--dangerously-skip-permissions"]
-
-    def add_server(self, ground: Ground, command: list[str]) -> None:
-        server = {"type": "stdio", "command": command[0], "args": command[1:]}
-        host.write_json(os.path.join(ground.user, ".claude.json"), {"mcpServers": {"safekept": server}})

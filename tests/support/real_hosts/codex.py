@@ -106,7 +106,3 @@ class Codex(host.RealHost):
     def command(self, prompt: str, again: bool = False) -> list[str]:
         more = ["resume", "--last"] if again else []
         return [self.program, "exec", *more, "--skip-git-repo-check", prompt]
-
-    def add_server(self, ground: Ground, command: list[str]) -> None:
-        with open(self._settings(ground), "a", encoding="utf-8") as file:
-            file.write(f"\n[mcp_servers.safekept]\ncommand = {command[0]!r}\nargs = {command[1:]!r}\n")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ QUIET = {
 }
 
 
-class RealHost:
+class RealHost(ABC):
     """What every host has; each file beside this fills it in."""
 
     #: As `safekept connect` calls it.
@@ -40,33 +41,23 @@ class RealHost:
     program: ClassVar[str]
     wire: ClassVar[ModuleType]
 
+    @abstractmethod
     def spell(self, deed: Deed) -> Call | None:
         """The call of a tool of this host that does it; None: this host does not need it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def set_up(self, ground: Ground, model: Model) -> dict[str, str]:
         """Writes its settings, before safekept is connected; what its environment needs."""
-        raise NotImplementedError
 
     def connected(self, ground: Ground) -> None:
         """What a person would do after `safekept connect`."""
 
+    @abstractmethod
     def command(self, prompt: str, again: bool = False) -> list[str]:
         """One turn without a person; `again`: the conversation goes on."""
-        raise NotImplementedError
-
-    def add_server(self, ground: Ground, command: list[str]) -> None:
-        """Adds safekept's MCP server to its settings."""
-        raise NotImplementedError
 
 
 def write_json(path: str, document: object) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
         json.dump(document, file, indent=2)
-
-
-def change_json(path: str, **fields: object) -> None:
-    with open(path, encoding="utf-8") as file:
-        document = json.load(file)
-    write_json(path, {**document, **fields})
