@@ -19,7 +19,8 @@ def waits():
 def work():
     while not waits():
         time.sleep(0.01)
-    os.kill(os.getpid(), signal.SIGINT)   # reaches the main thread in the middle of its wait
+    # Reaches the main thread in the middle of its wait, or (right before it falls asleep) at the wait's end.
+    os.kill(os.getpid(), signal.SIGINT)
     time.sleep(0.5)
     finished.append(True)
 worker = Worker(work, "worker")
