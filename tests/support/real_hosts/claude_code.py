@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from . import host
-from .deeds import Deed, Delegate, Edit, Read, Shell, Use, Write
+from .deeds import Await, Deed, Delegate, Edit, Read, Seek, Shell, Use, Write
 from .ground import Ground
 from .model import Call, Model
 from .wires import anthropic
@@ -31,6 +31,8 @@ class ClaudeCode(host.RealHost):
                     "prompt": prompt,
                     "subagent_type": "general-purpose",
                 }
+            case Seek(_) | Await(_):
+                return None  # all its tools are offered at once, and a subagent is waited for
             case Use(tool, arguments, _):
                 return f"mcp__safekept__{tool}", dict(arguments)
 

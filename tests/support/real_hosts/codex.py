@@ -8,7 +8,7 @@ import re
 import subprocess
 
 from . import host
-from .deeds import Deed, Delegate, Edit, Read, Shell, Use, Write
+from .deeds import Await, Deed, Delegate, Edit, Read, Seek, Shell, Use, Write
 from .ground import Ground
 from .model import Call, Model
 from .wires import responses
@@ -50,7 +50,11 @@ class Codex(host.RealHost):
             case Shell(command, background):
                 return "exec_command", {"cmd": command, "yield_time_ms": 250 if background else 30_000}
             case Delegate(prompt):
-                return "spawn_agent", {"message": prompt}
+                return "multi_agent_v1.spawn_agent", {"message": prompt}
+            case Await(agent):
+                return "multi_agent_v1.wait_agent", {"targets": [agent], "timeout_ms": 600_000}
+            case Seek(words):
+                return "tool_search", {"query": words}
             case Use(tool, arguments, _):
                 return f"mcp__safekept__{tool}", dict(arguments)
 

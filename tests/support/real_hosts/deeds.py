@@ -44,6 +44,13 @@ class Delegate:
 
 
 @dataclass(frozen=True)
+class Await:
+    """Until the last subagent has ended, where it works beside its caller. No change of the caller's."""
+
+    agent: str = ""
+
+
+@dataclass(frozen=True)
 class Use:
     """A tool of the MCP server `safekept`. `confirm`: with the token of the plan before."""
 
@@ -53,14 +60,23 @@ class Use:
 
 
 @dataclass(frozen=True)
+class Seek:
+    """Some hosts offer a tool only after the model has searched for it. No change."""
+
+    words: str
+
+
+@dataclass(frozen=True)
 class Silence:
     """The model says nothing until the test lets it."""
 
 
-Deed = Read | Write | Edit | Shell | Delegate | Use
+Deed = Read | Write | Edit | Shell | Delegate | Await | Use | Seek
 Step = str | Silence | Sequence[Deed]
 
 
 def changes(step: Step) -> bool:
     """Whether something may be another after it."""
-    return not isinstance(step, str | Silence) and not all(isinstance(deed, Read) for deed in step)
+    return not isinstance(step, str | Silence) and not all(
+        isinstance(deed, Read | Seek | Await) for deed in step
+    )

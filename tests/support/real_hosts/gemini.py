@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from . import host
-from .deeds import Deed, Delegate, Edit, Read, Shell, Use, Write
+from .deeds import Await, Deed, Delegate, Edit, Read, Seek, Shell, Use, Write
 from .ground import Ground
 from .model import Call, Model
 from .wires import generate_content
@@ -28,6 +28,8 @@ class Gemini(host.RealHost):
                 return "run_shell_command", {"command": command, "is_background": background}
             case Delegate(prompt):
                 return "invoke_agent", {"agent_name": "generalist", "prompt": prompt}
+            case Seek(_) | Await(_):
+                return None  # all its tools are offered at once, and a subagent is waited for
             case Use(tool, arguments, _):
                 return f"mcp_safekept_{tool}", dict(arguments)
 

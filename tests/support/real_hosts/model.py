@@ -17,9 +17,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import ModuleType
 from typing import Any
 
-from .deeds import Deed, Silence, Step, Use, changes
+from .deeds import Await, Deed, Silence, Step, Use, changes
 
 _SCENE = re.compile(r"scene=(\w+)")
+_AGENT = re.compile(r"agent_id\W+([\w-]+)")
 _TOKEN = re.compile(r"[\w-]{12}\.[0-9a-f]{32}")
 #: One call as a host's tool takes it: its name and its arguments, which of some tools are a text.
 Call = tuple[str, dict[str, Any] | str]
@@ -72,17 +73,19 @@ class Model:
             return "done", []
         if isinstance(step, str):
             return step, []
-        known = [_confirmed(deed, request) for deed in step]
+        known = [_completed(deed, request) for deed in step]
         spelled = [call for deed in known if (call := self.spell(deed)) is not None]
         return "", [(f"call_{scene}{number}_{index}", call) for index, call in enumerate(spelled)]
 
 
-def _confirmed(deed: Deed, request: dict[str, Any]) -> Deed:
-    """With the token that the last plan in the conversation gave."""
-    if not isinstance(deed, Use) or not deed.confirm:
-        return deed
-    token = _TOKEN.findall(json.dumps(request))[-1]
-    return Use(deed.tool, {**deed.arguments, "confirm": token})
+def _completed(deed: Deed, request: dict[str, Any]) -> Deed:
+    """With what only the conversation can tell: the token of the last plan, the last subagent."""
+    if isinstance(deed, Await) and (agents := _AGENT.findall(json.dumps(request))):
+        return Await(agents[-1])
+    if isinstance(deed, Use) and deed.confirm:
+        token = _TOKEN.findall(json.dumps(request))[-1]
+        return Use(deed.tool, {**deed.arguments, "confirm": token})
+    return deed
 
 
 def _where(said: Iterator[tuple[str, str]]) -> tuple[str, int]:

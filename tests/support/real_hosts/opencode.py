@@ -6,7 +6,7 @@ import os
 import shlex
 
 from . import host
-from .deeds import Deed, Delegate, Edit, Read, Shell, Use, Write
+from .deeds import Await, Deed, Delegate, Edit, Read, Seek, Shell, Use, Write
 from .ground import Ground
 from .installed import version_of
 from .model import Call, Model
@@ -31,6 +31,8 @@ class Opencode(host.RealHost):
                 return "bash", {"command": behind if background else command, "description": "work"}
             case Delegate(prompt):
                 return "task", {"description": "a part", "prompt": prompt, "subagent_type": "general"}
+            case Seek(_) | Await(_):
+                return None  # all its tools are offered at once, and a subagent is waited for
             case Use(tool, arguments, _):
                 return f"safekept_{tool}", dict(arguments)
 

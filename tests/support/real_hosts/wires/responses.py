@@ -19,7 +19,7 @@ def said(request: dict[str, Any]) -> Iterator[tuple[str, str]]:
             content = item["content"]
             parts = [{"text": content}] if isinstance(content, str) else content
             yield from (("user", part["text"]) for part in parts if "text" in part)
-        elif kind in ("function_call", "custom_tool_call"):
+        elif kind in ("function_call", "custom_tool_call", "tool_search_call"):
             yield "calls", item["call_id"].rpartition("_")[0]  # those of one answer are together
 
 
@@ -29,12 +29,23 @@ def written(path: str, request: dict[str, Any], text: str, calls: list[tuple[str
     if text:
         part = {"type": "output_text", "text": text, "annotations": []}
         items.append({"type": "message", "id": f"msg_{answer}", "role": "assistant", "content": [part]})
-    for id, (name, given) in calls:
-        base = {"id": f"fc_{id}", "call_id": id, "name": name, "status": "completed"}
-        if isinstance(given, str):
-            items.append({"type": "custom_tool_call", **base, "input": given})
+    for id, (called, given) in calls:
+        space, _, name = called.rpartition(".")
+        base = {"id": f"fc_{id}", "call_id": id, "status": "completed"}
+        if name == "tool_search":
+            items.append({"type": "tool_search_call", **base, "execution": "client", "arguments": given})
+        elif isinstance(given, str):
+            items.append({"type": "custom_tool_call", **base, "name": name, "input": given})
         else:
-            items.append({"type": "function_call", **base, "arguments": json.dumps(given)})
+            items.append(
+                {
+                    "type": "function_call",
+                    **base,
+                    "name": name,
+                    "namespace": space or None,
+                    "arguments": json.dumps(given),
+                }
+            )
     usage = {"input_tokens": 10, "output_tokens": 10, "total_tokens": 20}
     usage |= {"input_tokens_details": None, "output_tokens_details": None}
     events: list[dict[str, Any]] = [{"type": "response.created", "response": {"id": f"resp_{answer}"}}]
