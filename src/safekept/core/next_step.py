@@ -59,6 +59,10 @@ class NextStep:
         """The same command with these in the place of words such as FILE or ID."""
         return replace(self, arguments=tuple(values.get(word, word) for word in self.arguments))
 
+    def adding(self, *words: str) -> NextStep:
+        """The same command with more words after it: the options that were given, too."""
+        return replace(self, arguments=(*self.arguments, *words))
+
 
 #: A sentence for a person, or a command of ours.
 Step = str | NextStep

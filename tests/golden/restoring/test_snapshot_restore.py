@@ -360,8 +360,7 @@ def test_a_path_that_is_not_in_the_snapshot_is_said(here, home, say):
         "  there is nothing called `no/such/file` in what is to be restored\n"
         "\n"
         "  Kept       Nothing was changed\n"
-        "  Next       See which other snapshots have it: `safekept history no/such/file`\n"
-        f"             See what this one holds: `safekept snapshot show {short}`\n"
+        f"  Next       See what this one holds: `safekept snapshot show {short}`\n"
     )
 
 

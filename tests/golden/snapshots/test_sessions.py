@@ -313,7 +313,7 @@ def test_the_conversations_of_a_profile_are_its_own(here, home, say):
 
 
 def test_an_unknown_session_a_missing_database_and_no_chat_database_are_said(here, home, say):
-    take(here, home)
+    short = take(here, home).id[:8]
     done = say("sessions", "show", "nobody")
     assert done.code == 1
     assert done.err == (
@@ -322,7 +322,7 @@ def test_an_unknown_session_a_missing_database_and_no_chat_database_are_said(her
         "\n"
         "  Kept       Nothing was changed\n"
         "  Next       No other snapshot of this home has it either\n"
-        "             See those that there are: `safekept sessions list`\n"
+        f"             See those that there are: `safekept sessions list --from {short}`\n"
     )
     done = say("sessions", "show", "session-")
     assert "4 sessions of `state.db` are called or start with `session-`" in done.err

@@ -154,7 +154,12 @@ def test_a_directory_and_a_text_can_be_looked_at(here, home, say):
     done = say("snapshot", "show", "latest", "nowhere/at all.md")
     assert done.code == 1
     assert "There is no `nowhere/at all.md` in snapshot" in done.err
-    assert "`safekept history 'nowhere/at all.md'`" in done.err
+    assert "history" not in done.err, "no snapshot has it"
+    os.rename(os.path.join(home, "SOUL.md"), os.path.join(home, "my soul.md"))
+    take(here, home, check="never")
+    os.unlink(os.path.join(home, "my soul.md"))
+    take(here, home, check="never")
+    assert "`safekept history 'my soul.md'`" in say("snapshot", "show", "latest", "my soul.md").err
 
 
 # diff
@@ -278,11 +283,11 @@ def test_a_file_that_was_never_stored_is_said(here, home, say):
     done = say("history", "never.md")
     assert done.code == 1
     assert done.err == (
-        "error: no-such-snapshot\n"
-        f"  None of the 1 snapshots of `{home}` holds a file called `never.md`\n"
+        "error: nothing-matches\n"
+        f"  The one snapshot of `{home}` holds no file called `never.md`\n"
         "\n"
         "  Kept       Nothing was changed\n"
-        f"  Next       See what the newest one holds: `safekept snapshot show {taken.id[:8]}`\n"
+        f"  Next       See what snapshot {taken.id[:8]} holds: `safekept snapshot show {taken.id[:8]}`\n"
     )
 
 

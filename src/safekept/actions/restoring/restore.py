@@ -17,9 +17,9 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.next_step import NextStep, Step, reworded
 from safekept.core.records import dataclass
-from safekept.home.landing import TRY_OLDER, Targets, plan_landing
+from safekept.home.landing import TRY_OLDER, NothingMatches, Targets, plan_landing
 from safekept.home.owner import users_home
-from safekept.vault.errors import NoSuchVault, VaultDamaged
+from safekept.vault.errors import NoSuchSnapshot, NoSuchVault, VaultDamaged
 from safekept.vault.read import HomeSource
 from safekept.vault.repo import Repository
 
@@ -32,7 +32,7 @@ from ..base.scope import damaged_in, losses, removal_scope, targets_of, within, 
 from ..snapshots.choosing import MACHINE_GONE, choose, latest_to_restore, usual_ones
 from ..snapshots.listing import Listed, Listing, list_home
 from ..snapshots.soundness import Doubt, is_named, reasons_against, sound_ones
-from ..snapshots.stored_home import NotAHome, Stored, open_stored, path_in_home, reading
+from ..snapshots.stored_home import NotAHome, Stored, newest_with, open_stored, path_in_home, reading
 from ..vault.opening import open_vault
 from ..vault.place import known_vault
 from .databases import RowsGoing, compare_databases
@@ -187,9 +187,11 @@ def prepare_restore(
                 damaged=() if request.allow_damaged else damaged_in(stored.manifest),
             )
         except SafekeptError as error:
-            error.next_steps = restore_steps(
-                error.next_steps, chosen.short, only, _as_asked(request, place.home)
-            )
+            options = _as_asked(request, place.home)
+            error.next_steps = restore_steps(error.next_steps, chosen.short, options)
+            if isinstance(error, NothingMatches):
+                other = newest_with(context, repository, listing, place, only)
+                error.next_steps = (*_of_other(other, only, options), *error.next_steps)
             raise
         going = compare_databases(
             context,
@@ -224,7 +226,17 @@ def _choose(
 ) -> tuple[Listed, Listed | None]:
     """What the word means for a restore, and the newer quick snapshot that is left for later."""
     if request.word != "latest":
-        return choose(listing, request.word), None
+        try:
+            return choose(listing, request.word), None
+        except NoSuchSnapshot as error:
+            if meant := str(error.facts.get("meant", "")):
+                words = (choose(listing, meant).short, *request.paths, *_as_asked(request, listing.home))
+                before = f"Did you mean `{meant}`:"
+                error.next_steps = (
+                    NextStep("snapshot restore", words, before=before),
+                    *error.next_steps[1:],
+                )
+            raise
 
     def holds(one: Listed) -> bool:
         return _holds(context, repository, listing, request, one)
@@ -294,9 +306,19 @@ def _as_asked(request: RestoreRequest, home: str) -> tuple[str, ...]:
     return tuple(words)
 
 
-def restore_steps(
-    steps: tuple[Step, ...], snapshot: str, only: tuple[str, ...] = (), options: tuple[str, ...] = ()
-) -> tuple[Step, ...]:
+def _of_other(other: Listed | None, only: tuple[str, ...], options: tuple[str, ...]) -> list[NextStep]:
+    """What brings it back out of the newest snapshot that has it, where that is another one."""
+    if other is None:
+        return []
+    before = f"Snapshot {other.short} has it:" if len(only) == 1 else f"Snapshot {other.short} has them all:"
+    steps = [NextStep("snapshot restore", (other.short, *only, *options), before=before)]
+    if len(only) == 1:
+        home = options[:2] if options[:1] == ("--home",) else ()
+        steps.append(NextStep("history", (only[0],), before="See every version of it:").adding(*home))
+    return steps
+
+
+def restore_steps(steps: tuple[Step, ...], snapshot: str, options: tuple[str, ...] = ()) -> tuple[Step, ...]:
     """The landing's advice in the words of a restore; what was asked for stays asked for."""
 
     def words(step: NextStep) -> NextStep:
@@ -309,8 +331,4 @@ def restore_steps(
         return replace(step, verb="snapshot restore", arguments=(*arguments, *given)).filled(FILE=snapshot)
 
     older = NextStep("snapshot list", before="Try an older one:")
-    found = [older if step == TRY_OLDER else step for step in reworded(steps, words)]
-    # Where a name is offered, no snapshot need ever have had what was typed.
-    if len(only) == len(found) == 1 and isinstance(found[-1], NextStep) and found[-1].verb == "snapshot show":
-        found.insert(-1, NextStep("history", only, before="See which other snapshots have it:"))
-    return tuple(found)
+    return tuple(older if step == TRY_OLDER else step for step in reworded(steps, words))

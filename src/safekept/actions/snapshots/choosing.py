@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from safekept.core.ages import time_of
 from safekept.core.next_step import NextStep
+from safekept.core.spelling import near_names
 from safekept.vault.errors import AmbiguousSnapshot, NoSuchSnapshot
 from safekept.vault.snapshots import is_number, pick
 from safekept.vault.tags import QUICK
@@ -45,8 +46,9 @@ def choose(listing: Listing, word: str, *, forgotten: bool = False) -> Listed:
     unreadable = [name for name in listing.damaged if name.startswith(word)]
     try:
         found = pick([one.snapshot for one in every], word, numbered=numbered, forgotten=forgotten)
-    except NoSuchSnapshot:
+    except NoSuchSnapshot as error:
         if not unreadable:
+            _note_near(error, listing, word)
             raise
         raise NoSuchSnapshot(
             f"Snapshot {unreadable[0][:SHORT]} cannot be read: {listing.damaged[unreadable[0]]}",
@@ -58,6 +60,14 @@ def choose(listing: Listing, word: str, *, forgotten: bool = False) -> Listed:
             snapshot=unreadable[0],
         ) from None
     return next(one for one in every if one.snapshot is found)
+
+
+def _note_near(error: NoSuchSnapshot, listing: Listing, word: str) -> None:
+    """Say which of the names that there are was meant by one that is misspelt."""
+    labels = (one.label for one in listing.of_home if one.label and "/" not in one.label)
+    if listing.shown and not is_number(word) and (near := near_names(("latest", *labels), word, 1)):
+        error.facts["meant"] = near[0]
+        error.next_steps = (f"Did you mean `{near[0]}`?", *error.next_steps)
 
 
 def _several_homes(listing: Listing, word: str) -> AmbiguousSnapshot:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-from collections.abc import Iterator, Mapping
-from dataclasses import field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field, replace
 from typing import Any
 
 from safekept.core.entries import EntryLost, Kind, Remark
@@ -13,7 +13,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.next_step import NextStep
 from safekept.core.records import dataclass
-from safekept.vault.errors import NoSuchSnapshot
+from safekept.home.landing import NothingMatches
 from safekept.vault.format import Node
 from safekept.vault.read import HomeSource
 from safekept.vault.repo import Repository
@@ -21,8 +21,8 @@ from safekept.vault.repo import Repository
 from ..base.context import HomeRef, UserContext
 from ..vault.opening import open_vault
 from .choosing import choose
-from .listing import Listed, list_home
-from .stored_home import Stored, open_stored, path_in_home, reading
+from .listing import Listed, Listing, list_home
+from .stored_home import Stored, near_paths, newest_with, open_stored, path_in_home, reading
 
 # The lines that differ between two texts, as `diff -u` writes them.
 
@@ -57,8 +57,10 @@ class NotReadable(SafekeptError):
 class Opened:
     """A chosen snapshot, open for reading."""
 
+    context: UserContext
     repository: Repository
     place: HomeRef
+    listing: Listing
     chosen: Listed
     stored: Stored
 
@@ -92,8 +94,10 @@ def opened(
 ) -> Iterator[Opened]:
     """Open the vault and one snapshot of it, locked against a prune."""
     with open_vault(context, listener=listener) as repository, reading(repository, listener):
-        chosen = choose(list_home(repository, place.home, named=place.named), word)
-        yield Opened(repository, place, chosen, open_stored(context, repository, chosen, layout))
+        listing = list_home(repository, place.home, named=place.named)
+        chosen = choose(listing, word)
+        stored = open_stored(context, repository, chosen, layout)
+        yield Opened(context, repository, place, listing, chosen, stored)
 
 
 def summary(found: Opened) -> Summary:
@@ -115,7 +119,7 @@ def look(found: Opened, path: str, directory: str = "") -> list[Node] | StoredFi
     name = path_in_home(path, (found.stored.home, found.place.home), directory, source)
     node = source.node("" if name == "." else name)
     if node is None:
-        raise nothing_there(found.chosen, name)
+        raise nothing_there(found, name, lambda near: NextStep("snapshot show", (found.chosen.short, near)))
     if node.subtree is not None:
         return found.repository.load_tree(node.subtree).nodes
     databases = _mapping((found.stored.manifest or {}).get("databases"))
@@ -158,14 +162,18 @@ def not_readable(path: str, source: HomeSource, reason: str) -> NotReadable:
     )
 
 
-def nothing_there(chosen: Listed, path: str) -> NoSuchSnapshot:
-    return NoSuchSnapshot(
-        f"There is no `{path}` in snapshot {chosen.short}",
+def nothing_there(found: Opened, path: str, instead: Callable[[str], NextStep | None]) -> NothingMatches:
+    """`instead`: the same command of a path that may have been meant; None where that path is of no use."""
+    steps = [step for near in near_paths(found.stored.source, path) if (step := instead(near))]
+    steps = [replace(step, before="Did you mean:") for step in steps]
+    if newest_with(found.context, found.repository, found.listing, found.place, [path]):
+        steps.append(NextStep("history", (path,), before="See which other snapshots have it:"))
+    steps.append(NextStep("snapshot show", (found.chosen.short,), before="See what it holds:"))
+    home = ("--home", found.place.home) if found.place.named else ()
+    return NothingMatches(
+        f"There is no `{path}` in snapshot {found.chosen.short}",
         kept="Nothing was changed",
-        next_steps=(
-            NextStep("snapshot show", (chosen.short,), before="See what it holds:"),
-            NextStep("history", (path,), before="See where it is:"),
-        ),
+        next_steps=tuple(step.adding(*home) for step in steps),
         path=path,
     )
 

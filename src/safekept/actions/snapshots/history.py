@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from dataclasses import field
 
 from safekept.core.entries import Remark
+from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.next_step import NextStep
 from safekept.core.records import dataclass
+from safekept.home.landing import NothingMatches
 from safekept.vault.errors import NoSuchSnapshot, VaultDamaged
 from safekept.vault.format import Node
-from safekept.vault.read import HomeSource, StoredRoot, damaged_remark, has_bytes, snapshot_source
+from safekept.vault.read import HomeSource, damaged_remark, has_bytes, snapshot_source
 from safekept.vault.repo import Repository
 
 from ..base.context import HomeRef, UserContext
@@ -25,7 +27,7 @@ from .choosing import latest
 from .contents import patch, text_of
 from .listing import Listed, Listing, is_of, list_home, newest_first
 from .live_home import looks_like_database
-from .stored_home import NotAHome, open_stored, path_in_home, reading
+from .stored_home import NotAHome, light_source, near_paths, path_in_home, reading
 
 
 @dataclass(slots=True)
@@ -97,7 +99,8 @@ def history(
         for one, source, node in _nodes(context, repository, snapshots, found, listener):
             _add(found, one, source, node)
         if not found.versions:
-            raise _never_seen(found, place, _newest(listing))
+            near = [] if found.directory else _near(context, repository, snapshots, found)
+            raise _never_seen(found, place, _newest(listing), near)
         found.versions.reverse()
         _compare_live(found, place)
         if with_patches:
@@ -118,17 +121,6 @@ def _name(place: HomeRef, path: str, directory: str, repository: Repository, sna
     return path_in_home(path, (place.home,), directory)
 
 
-def _source(
-    context: UserContext, repository: Repository, one: Listed, place: HomeRef, path: str
-) -> HomeSource:
-    """The snapshot as a home, without reading its account where the path needs none."""
-    home = place.home if is_of(one.snapshot, place.home) else one.home
-    light = HomeSource(repository, one.snapshot, [StoredRoot("", home.strip("/"))], None, [])
-    if not path.startswith("_external/") and light.node("") is not None:
-        return light
-    return open_stored(context, repository, one).source
-
-
 def _nodes(
     context: UserContext,
     repository: Repository,
@@ -142,7 +134,7 @@ def _nodes(
         listener(Event("look", done, total, "snapshots", one.short))
         found.searched += 1
         try:
-            source = _source(context, repository, one, found.place, found.path)
+            source = light_source(context, repository, one, found.place, found.path)
             node = source.node(found.path)
         except NotAHome:
             continue
@@ -225,11 +217,47 @@ def _newest(listing: Listing) -> str:
         return next((one.short for one in listing.of_home), "latest")
 
 
-def _never_seen(found: History, place: HomeRef, newest: str) -> NoSuchSnapshot:
-    more: tuple[NextStep, ...] = ()
-    if found.elsewhere:
+#: How many of the newest snapshots are gone through for a name like the one that was typed.
+_GONE_THROUGH = 5
+
+
+def _near(
+    context: UserContext, repository: Repository, snapshots: list[Listed], found: History
+) -> list[NextStep]:
+    """The histories of files that may have been meant; of a directory, what is in it."""
+    home = _home_option(found.place)
+    whole = [one for one in snapshots if not one.partial] or snapshots
+    for one in whole[:_GONE_THROUGH]:
+        try:
+            source = light_source(context, repository, one, found.place, found.path)
+            near = [(path, source.node(path)) for path in near_paths(source, found.path)]
+        except (NotAHome, VaultDamaged):
+            continue
+        if files := [path for path, node in near if node is None or node.type != "dir"]:
+            every = ("--all",) if not is_of(one.snapshot, found.place.home) else ()
+            return [
+                NextStep("history", (path,), before="Did you mean:").adding(*every, *home) for path in files
+            ]
+        if near:
+            return [
+                NextStep("snapshot show", (one.short, path), before="Did you mean this directory:").adding(
+                    *home
+                )
+                for path, _ in near
+            ]
+    return []
+
+
+def _home_option(place: HomeRef) -> tuple[str, ...]:
+    return ("--home", place.home) if place.named else ()
+
+
+def _never_seen(found: History, place: HomeRef, newest: str, near: list[NextStep]) -> SafekeptError:
+    more: tuple[NextStep, ...] = tuple(near)
+    home = _home_option(place)
+    if found.elsewhere and not near:
         look = f"Look into {found.elsewhere_text} as well:"
-        more = (NextStep("history", (found.path, "--all"), before=look),)
+        more = (NextStep("history", (found.path, "--all"), before=look).adding(*home),)
     if not found.searched:
         return NoSuchSnapshot(
             f"This vault holds no snapshots of `{place.home}` yet",
@@ -238,18 +266,23 @@ def _never_seen(found: History, place: HomeRef, newest: str) -> NoSuchSnapshot:
         )
     if found.directory is not None:
         short = found.directory.short
-        return NoSuchSnapshot(
+        return NothingMatches(
             f"`{found.path}` is a directory; a history is that of one file",
             kept="Nothing was changed",
             next_steps=(
-                NextStep("snapshot show", (short, found.path), before="See what is in it:"),
-                NextStep("snapshot diff", (newest,), before="See what changed in it:"),
+                NextStep("snapshot show", (short, found.path), before="See what is in it:").adding(*home),
+                NextStep("snapshot diff", (newest,), before="See what changed in it:").adding(*home),
             ),
             path=found.path,
         )
-    return NoSuchSnapshot(
-        f"None of the {found.searched:,} snapshots of `{place.home}` holds a file called `{found.path}`",
+    one = found.searched == 1
+    none = "The one snapshot" if one else f"None of the {found.searched:,} snapshots"
+    return NothingMatches(
+        f"{none} of `{place.home}` holds {'no' if one else 'a'} file called `{found.path}`",
         kept="Nothing was changed",
-        next_steps=(*more, NextStep("snapshot show", (newest,), before="See what the newest one holds:")),
+        next_steps=(
+            *more,
+            NextStep("snapshot show", (newest,), before=f"See what snapshot {newest} holds:").adding(*home),
+        ),
         path=found.path,
     )

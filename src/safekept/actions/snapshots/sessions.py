@@ -16,6 +16,7 @@ from safekept.core.events import Event, Listener, silent
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep, Step, reworded
 from safekept.core.records import dataclass
+from safekept.core.spelling import near_names
 from safekept.home.conversations import (
     Chats,
     Conversation,
@@ -157,7 +158,7 @@ def stored_chats(
         source = found.stored.source
         node = source.node(path)
         if node is None or node.type != "file":
-            raise nothing_there(found.chosen, path)
+            raise nothing_there(found, path, lambda near: _of_profile(found, near))
         listener(Event("read", 0, node.size, path=path))
         copy = stored_copy(source, path, node, os.path.join(directory, DATABASE))
         try:
@@ -168,6 +169,15 @@ def stored_chats(
             raise
         live = os.path.join(place.home, path)
         yield StoredChats(found, chats, copy, live, path, node.content or b"")
+
+
+def _of_profile(found: Opened, database: str) -> NextStep | None:
+    """The conversations of the profile that has this database; None where it is no profile's."""
+    above, _, name = database.rpartition("/")
+    profiles, _, profile = above.rpartition("/")
+    if name != DATABASE or profiles != found.stored.layout.profiles:
+        return None
+    return NextStep("sessions list", ("--from", found.chosen.short, "--profile", profile))
 
 
 def list_sessions(stored: StoredChats) -> list[Compared]:
@@ -200,19 +210,31 @@ def _find(
 
         home, database = chosen.place.home, stored.database
         found = search(context, chosen.repository, home, database, word, stored.content, listener)
-        profile = database.split("/")[-2] if "/" in database else ""
+        options: tuple[str, ...] = ("--profile", database.split("/")[-2]) if "/" in database else ()
+        options += ("--home", home) if chosen.place.named else ()
         if found.found is not None:
-            words = (found.session, "--from", found.found.short, *(("--profile", profile) if profile else ()))
+            words = (found.session, "--from", found.found.short, *options)
             before = f"The newest snapshot that has it is {found.found.short}:"
             error.next_steps = (NextStep(f"sessions {verb}", words, before),)
             error.facts["snapshot"] = found.found.id
         else:
+            here = ("--from", chosen.chosen.short, *options)
+            near = [
+                NextStep(f"sessions {verb}", (one, *here), "Did you mean:") for one in _near(stored, word)
+            ]
             other: Step = "No other snapshot of this home has it either"
             if found.left:
                 before = f"{found.left:,} older snapshots were not looked into; name one:"
-                other = NextStep(f"sessions {verb}", (word, "--from", "ID"), before)
-            error.next_steps = (other, NextStep("sessions list", before="See those that there are:"))
+                other = NextStep(f"sessions {verb}", (word, "--from", "ID", *options), before)
+            error.next_steps = (*near, other, NextStep("sessions list", here, "See those that there are:"))
         raise
+
+
+def _near(stored: StoredChats, word: str) -> list[str]:
+    """The ids of conversations whose id or title is nearly what was typed."""
+    every = stored.chats.conversations()
+    ids = {name.replace("/", " "): one.id for one in every for name in (one.title, one.id)}
+    return list(dict.fromkeys(ids[name] for name in near_names(ids, word.replace("/", " "))))
 
 
 def restore_session(

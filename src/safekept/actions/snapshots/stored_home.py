@@ -12,15 +12,16 @@ from safekept.core.events import Event, Listener
 from safekept.core.files import NoRoom
 from safekept.core.next_step import NextStep
 from safekept.core.records import dataclass
+from safekept.core.spelling import near_names
 from safekept.home.landing import refuse_empty
 from safekept.home.layout import Layout, recognise
 from safekept.vault.errors import VaultDamaged, VaultUnreachable
-from safekept.vault.read import HomeSource, shallow_paths, snapshot_source
+from safekept.vault.read import HomeSource, StoredRoot, shallow_paths, snapshot_source
 from safekept.vault.repo import Repository
 from safekept.vault.tags import layout_of
 
-from ..base.context import UserContext
-from .listing import Listed
+from ..base.context import HomeRef, UserContext
+from .listing import Listed, Listing, is_of
 
 #: How far below the root of a foreign snapshot a home is looked for, its own markers included.
 _DEPTH = 12
@@ -92,6 +93,35 @@ def open_stored(
         source, _ = snapshot_source(repository, snapshot, found[1])
         home = "/" + found[1]
     return Stored(source, None, context.layout(layout_name or (found[0] if found else "")), home)
+
+
+def light_source(
+    context: UserContext, repository: Repository, one: Listed, place: HomeRef, path: str
+) -> HomeSource:
+    """The snapshot as a home, without reading its account where the path needs none."""
+    home = place.home if is_of(one.snapshot, place.home) else one.home
+    light = HomeSource(repository, one.snapshot, [StoredRoot("", home.strip("/"))], None, [])
+    if not path.startswith("_external/") and light.node("") is not None:
+        return light
+    return open_stored(context, repository, one).source
+
+
+def newest_with(
+    context: UserContext, repository: Repository, listing: Listing, place: HomeRef, paths: Sequence[str]
+) -> Listed | None:
+    """The newest snapshot of a home that has all of these paths."""
+    for one in listing.of_home:
+        try:
+            if all(light_source(context, repository, one, place, path).node(path) for path in paths):
+                return one
+        except (NotAHome, VaultDamaged):
+            continue
+    return None
+
+
+def near_paths(source: HomeSource, typed: str) -> list[str]:
+    """What a stored home has that somebody may have meant who typed this."""
+    return near_names((entry.path for entry in source), typed)
 
 
 def path_in_home(path: str, homes: Sequence[str], directory: str, source: HomeSource | None = None) -> str:

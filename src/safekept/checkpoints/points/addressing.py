@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
+from safekept.core.spelling import near_names
 
 from ..checkpoint import (
     ID_LENGTH,
@@ -144,7 +145,8 @@ def find_files(
             )
         known = [path for path in candidates if _known(path, then) or _known(path, now)]
         if not known:
-            raise _not_there(store, project, checkpoint, word, candidates)
+            near = near_names([*then, *now], candidates[-1])
+            raise _not_there(store, project, checkpoint, word, candidates, near)
         found.append(known[0])
     return tuple(dict.fromkeys(found))
 
@@ -174,7 +176,12 @@ def _known(path: str, state: Mapping[str, FileState] | Collection[str]) -> bool:
 
 
 def _not_there(
-    store: Store, project: str, checkpoint: Checkpoint, word: str, candidates: Sequence[str]
+    store: Store,
+    project: str,
+    checkpoint: Checkpoint,
+    word: str,
+    candidates: Sequence[str],
+    near: Sequence[str],
 ) -> FileNotInCheckpoint:
     def holds(point: Checkpoint) -> bool:
         with contextlib.suppress(CheckpointDamaged):
@@ -186,16 +193,18 @@ def _not_there(
     holding = [point for point in points if point.id != checkpoint.id and holds(point)]
     if holding:
         ids = ", ".join(point.id for point in holding[:5]) + (" …" if len(holding) > 5 else "")
-        steps = (NextStep("rollback", (holding[0].id, candidates[0]), before=f"It is in {ids}:"),)
+        steps = [NextStep("rollback", (holding[0].id, candidates[0]), before=f"It is in {ids}:")]
     else:
-        steps = (NextStep("rollback", before="No checkpoint of this project holds it; see what there is:"),)
+        steps = [NextStep("rollback", (checkpoint.id, path), before="Did you mean:") for path in near]
+        none = "No checkpoint of this project holds it; see what there is:"
+        steps.append(NextStep("rollback", before=none))
     left_out = LeftOut(store.state(checkpoint))
     why = next((found for path in candidates if (found := left_out.find(path))), None)
     return FileNotInCheckpoint(
         f"checkpoint {checkpoint.id} knows nothing of `{word}`"
         + (f": it was not saved, since it {_IS[why.reason]}" if why else ""),
         kept=_KEPT,
-        next_steps=steps,
+        next_steps=tuple(steps),
         file=word,
         holding=[point.id for point in holding[:20]],
     )

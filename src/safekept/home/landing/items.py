@@ -11,6 +11,7 @@ from safekept.core.entries import Entry, Kind, Source
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 from safekept.core.records import dataclass
+from safekept.core.spelling import near_names
 from safekept.core.sqlite import SIDECARS
 
 from ..layout.layout import Layout
@@ -22,8 +23,6 @@ _KIND_BITS = {Kind.FILE: stat.S_IFREG, Kind.DIRECTORY: stat.S_IFDIR, Kind.SYMLIN
 
 #: In bytes, of one name in a directory: no filesystem that a home can be on takes more.
 _LONGEST_NAME = 255
-#: How many names are offered to who named something that is not there.
-_NEAR = 3
 
 
 class NothingMatches(SafekeptError):
@@ -97,14 +96,14 @@ def collect(source: Source, places: Places, layout: Layout, only: Sequence[str])
     chosen = Chosen(only=tuple(_normal(path, places.home) for path in only))
     undeclared: list[str] = []
     matched: set[str] = set()
-    near: dict[str, list[str]] = {path: [] for path in chosen.only}
+    names: list[str] = []
     files: set[str] = set()
     for entry in source:
         _check_name(entry.path, entry.path in chosen.items)
         if is_area(entry.path) or places.only_leads_to(entry.path, entry.kind):
             continue
-        for wanted in chosen.only:
-            _note_near(entry.path, wanted, near[wanted])
+        if chosen.only:
+            names.append(entry.path)
         how = _selected(entry, chosen.only, matched)
         if not how:
             continue
@@ -122,7 +121,7 @@ def collect(source: Source, places: Places, layout: Layout, only: Sequence[str])
     if undeclared:
         raise refuse_outside(undeclared)
     _check_parents(files)
-    _check_matches(chosen.only, matched, near)
+    _check_matches(chosen.only, matched, names)
     return chosen
 
 
@@ -189,28 +188,11 @@ def _selected(entry: Entry, only: tuple[str, ...], matched: set[str]) -> str:
     return how
 
 
-def _note_near(path: str, wanted: str, near: list[str]) -> None:
-    """Keep the best few that a person may have meant: written otherwise, deeper, or without its ending."""
-    if _closeness(path, wanted) is not None:
-        near.append(path)
-        near.sort(key=lambda one: (_closeness(one, wanted) or 0, one.count("/"), one))
-        del near[_NEAR:]
-
-
-def _closeness(path: str, wanted: str) -> int | None:
-    """0 for the same name in other letters, then the same at a deeper place, then without its ending."""
-    path, wanted = path.casefold(), wanted.casefold()
-    if path == wanted:
-        return 0
-    if path.endswith("/" + wanted):
-        return 1
-    return 2 if f"/{os.path.splitext(path)[0]}".endswith("/" + wanted) else None
-
-
-def _check_matches(only: tuple[str, ...], matched: set[str], near: dict[str, list[str]]) -> None:
+def _check_matches(only: tuple[str, ...], matched: set[str], names: list[str]) -> None:
     missing = [path for path in only if path not in matched]
     if not missing:
         return
+    near = {path: near_names(names, path) for path in missing}
     steps = [NextStep("import", ("FILE", "--dry-run", "--json"), before="List what it holds:")]
     if all(near[path] for path in missing):
         # One that is missing: each that may be meant. Several: the best of each, in one command.

@@ -156,10 +156,10 @@ def test_only_a_name_that_begins_alike_is_not_taken(home):
 
 def test_only_something_that_is_not_there_is_an_error(home):
     with pytest.raises(SafekeptError) as caught:
-        plan(home, [file("SOUL.md", "x")], only=["SOUL.md", "sould.md"])
+        plan(home, [file("SOUL.md", "x")], only=["SOUL.md", "nothing.md"])
     error = caught.value
     assert error.code == "nothing-matches"
-    assert error.what == "there is nothing called `sould.md` in what is to be restored"
+    assert error.what == "there is nothing called `nothing.md` in what is to be restored"
     assert error.kept == "Nothing was changed"
     assert error.advice() == ("List what it holds: `safekept import FILE --dry-run --json`",)
 
@@ -172,7 +172,10 @@ def test_only_something_that_is_not_there_is_an_error(home):
         (["memory"], ["memories/MEMORY.md"]),
         (["Memories/memory.MD"], ["memories/MEMORY.md"]),
         (["writer"], ["profiles/writer"]),
-        (["emories"], []),
+        (["emories"], ["memories"]),
+        (["memories/MEMROY.md"], ["memories/MEMORY.md"]),
+        (["profile/wirter"], ["profiles/writer"]),
+        (["notes"], []),
         (["soul.md", "nothing.md"], []),
     ],
 )

@@ -10,6 +10,7 @@ from safekept.core.events import Listener, silent
 from safekept.core.files.small import read_start
 from safekept.core.next_step import NextStep
 from safekept.core.records import dataclass
+from safekept.core.spelling import near_names
 from safekept.home.layout import Layout
 from safekept.vault.read import HomeSource, snapshot_source
 from safekept.vault.snapshots import list_snapshots
@@ -107,10 +108,14 @@ def _wanted(point: HomePoint, home: str, name: str, directory: str) -> str:
         if any(within(path, one) for one in point.paths):
             return path
     held = ", ".join(f"`{path}`" for path in point.paths[:5]) + (" …" if len(point.paths) > 5 else "")
+    near = near_names(point.paths, name)
     raise NotInHomePoint(
         f"`{name}` is not among what home point {point.short} is about: {held}",
         kept="Nothing was changed",
-        next_steps=(NextStep("rollback", (point.short, "--diff"), before="See what it would change:"),),
+        next_steps=(
+            *(NextStep("rollback", (point.short, path), before="Did you mean:") for path in near),
+            NextStep("rollback", (point.short, "--diff"), before="See what it would change:"),
+        ),
         path=name,
         paths=list(point.paths),
     )

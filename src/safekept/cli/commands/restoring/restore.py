@@ -45,6 +45,8 @@ def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> An
             return ctx.invoke(restore_snapshot, snapshot="latest", paths=words, **options)
         except NothingMatches as nothing:
             nothing.what = f"{error.what}, and {nothing.what}"
+            if error.facts.get("meant"):
+                nothing.next_steps = (error.next_steps[0], *nothing.next_steps)
             raise nothing from error
 
 
