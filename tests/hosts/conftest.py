@@ -44,6 +44,13 @@ def host(request: pytest.FixtureRequest) -> RealHost:
     return installed(request.param)
 
 
+@pytest.fixture
+def other_host(host: RealHost) -> RealHost:
+    """The one that follows it in the table."""
+    names = list(HOSTS)
+    return installed(names[(names.index(host.name) + 1) % len(names)])
+
+
 def installed(name: str) -> RealHost:
     if not version_of(HOSTS[name].package):
         missing_part(f"{HOSTS[name].package} is not installed; `./test --hosts` says why")

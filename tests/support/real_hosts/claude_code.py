@@ -42,9 +42,15 @@ class ClaudeCode(host.RealHost):
             "ANTHROPIC_BASE_URL": model.url,
             "ANTHROPIC_API_KEY": "none",
             "IS_SANDBOX": "1",  # root may skip the permissions
-            "ENABLE_TOOL_SEARCH": "false",  # tools of servers are offered at once
+            "ENABLE_TOOL_SEARCH": "false",  # tools of servers are offered at once,
+            "MCP_CONNECTION_NONBLOCKING": "false",  # after all of them have started,
+            "MCP_CONNECT_TIMEOUT_MS": str(host.STARTED * 1000),  # however long that takes
         }
 
     def command(self, prompt: str, again: bool = False) -> list[str]:
         more = ["-c"] if again else []
         return [self.program, "-p", prompt, *more, "--dangerously-skip-permissions"]
+
+    def add_server(self, ground: Ground, command: list[str]) -> None:
+        server = {"type": "stdio", "command": command[0], "args": command[1:]}
+        host.write_json(os.path.join(ground.user, ".claude.json"), {"mcpServers": {"safekept": server}})

@@ -56,7 +56,7 @@ class Codex(host.RealHost):
             case Seek(words):
                 return "tool_search", {"query": words}
             case Use(tool, arguments, _):
-                return f"mcp__safekept__{tool}", dict(arguments)
+                return f"mcp__safekept.{tool}", dict(arguments)
 
     def set_up(self, ground: Ground, model: Model) -> dict[str, str]:
         os.makedirs(os.path.join(ground.user, ".codex"))
@@ -110,3 +110,8 @@ class Codex(host.RealHost):
     def command(self, prompt: str, again: bool = False) -> list[str]:
         more = ["resume", "--last"] if again else []
         return [self.program, "exec", *more, "--skip-git-repo-check", prompt]
+
+    def add_server(self, ground: Ground, command: list[str]) -> None:
+        with open(self._settings(ground), "a", encoding="utf-8") as file:
+            file.write(f"\n[mcp_servers.safekept]\ncommand = {command[0]!r}\nargs = {command[1:]!r}\n")
+            file.write(f"startup_timeout_sec = {host.STARTED}\nrequired = true\n")

@@ -48,3 +48,7 @@ class Gemini(host.RealHost):
     def command(self, prompt: str, again: bool = False) -> list[str]:
         more = ["-r", "latest"] if again else []
         return [self.program, "-p", prompt, *more, "--yolo", "--skip-trust", "-m", "gemini-2.5-pro"]
+
+    def add_server(self, ground: Ground, command: list[str]) -> None:
+        server = {"command": command[0], "args": command[1:], "trust": True, "timeout": host.STARTED * 1000}
+        host.change_json(self._settings(ground), mcpServers={"safekept": server})

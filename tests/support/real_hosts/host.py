@@ -31,6 +31,10 @@ QUIET = {
 }
 
 
+#: Seconds that a host gives an MCP server to start, on a busy machine.
+STARTED = 600
+
+
 class RealHost(ABC):
     """What every host has; each file beside this fills it in."""
 
@@ -56,8 +60,18 @@ class RealHost(ABC):
     def command(self, prompt: str, again: bool = False) -> list[str]:
         """One turn without a person; `again`: the conversation goes on."""
 
+    @abstractmethod
+    def add_server(self, ground: Ground, command: list[str]) -> None:
+        """Adds safekept's MCP server to its settings."""
+
 
 def write_json(path: str, document: object) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
         json.dump(document, file, indent=2)
+
+
+def change_json(path: str, **fields: object) -> None:
+    with open(path, encoding="utf-8") as file:
+        document = json.load(file)
+    write_json(path, {**document, **fields})

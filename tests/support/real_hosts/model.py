@@ -82,9 +82,8 @@ def _completed(deed: Deed, request: dict[str, Any]) -> Deed:
     """With what only the conversation can tell: the token of the last plan, the last subagent."""
     if isinstance(deed, Await) and (agents := _AGENT.findall(json.dumps(request))):
         return Await(agents[-1])
-    if isinstance(deed, Use) and deed.confirm:
-        token = _TOKEN.findall(json.dumps(request))[-1]
-        return Use(deed.tool, {**deed.arguments, "confirm": token})
+    if isinstance(deed, Use) and deed.confirm and (tokens := _TOKEN.findall(json.dumps(request))):
+        return Use(deed.tool, {**deed.arguments, "confirm": tokens[-1]})
     return deed
 
 

@@ -68,3 +68,7 @@ class Opencode(host.RealHost):
     def command(self, prompt: str, again: bool = False) -> list[str]:
         more = ["-c"] if again else []
         return [self.program, "run", prompt, *more]
+
+    def add_server(self, ground: Ground, command: list[str]) -> None:
+        server = {"type": "local", "command": command, "timeout": host.STARTED * 1000}
+        host.change_json(self._settings(ground), mcp={"safekept": server})
