@@ -8,58 +8,24 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
-import platform
 import shutil
-import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(CHECKOUT, "benchmarks"), os.path.join(CHECKOUT, "tests")]
 
-from datasets import Home, kept_home  # noqa: E402
-from measure import Run, measured  # noqa: E402
+from made.datasets import Home, kept_home  # noqa: E402
+from report.ending import finish, limit_of  # noqa: E402
+from report.measure import Run, measured  # noqa: E402
+from report.promises import Verdict, held  # noqa: E402
+from report.results import HERMES, HERMES_PYTHON, SAFEKEPT, Result, table  # noqa: E402
 from support.home.homes import LiveWriter  # noqa: E402
 
-HERMES = os.path.join(CHECKOUT, ".setup", "hermes", "bin", "hermes")
-HERMES_PYTHON = os.path.join(CHECKOUT, ".setup", "hermes", "bin", "python")
-SAFEKEPT = os.path.join(CHECKOUT, "safekept")
 MEGABYTE = 1_000_000
-
-
-@dataclass
-class Result:
-    """Everything measured of one contender in one job."""
-
-    runs: list[Run] = field(default_factory=list)
-    output_bytes: list[int] = field(default_factory=list)
-
-    @property
-    def seconds(self) -> float:
-        return statistics.median(run.seconds for run in self.runs)
-
-    @property
-    def peak(self) -> int:
-        return max(run.peak_bytes for run in self.runs)
-
-    @property
-    def size(self) -> float:
-        return statistics.median(self.output_bytes) if self.output_bytes else 0
-
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "median_seconds": self.seconds,
-            "peak_bytes": self.peak,
-            "median_output_bytes": self.size,
-            "output_bytes": self.output_bytes,
-            "runs": [run.as_dict() for run in self.runs],
-        }
 
 
 class Arena:
@@ -173,74 +139,19 @@ class Arena:
                 job()
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """One promise held against its measurement."""
-
-    what: str
-    measured: float
-    target: float
-    at_least: bool
-    unit: str = "×"
-
-    @property
-    def passed(self) -> bool:
-        return self.measured >= self.target if self.at_least else self.measured <= self.target
-
-    def line(self) -> str:
-        bound = "at least" if self.at_least else "at most"
-        verdict = "PASS" if self.passed else "MISS"
-        measured_text = f"{self.measured:8.2f}{self.unit}"
-        return f"  {verdict}  {self.what:<58} {measured_text}  {bound} {self.target:g}{self.unit}"
-
-
 def verdicts(results: dict[str, Result]) -> list[Verdict]:
     hermes, ours = results["hermes backup"], results["safekept backup zip"]
     peer, tar = results["tar | zstd, zstd -t"], results["safekept backup tar.zst"]
     back, imported = results["hermes import"], results["safekept import zip"]
     most = max(result.peak for name, result in results.items() if name.startswith("safekept")) / MEGABYTE
     return [
-        Verdict("zip: times faster than Hermes's backup", hermes.seconds / ours.seconds, 8, True),
-        Verdict("zip: size relative to Hermes's", ours.size / hermes.size, 1.06, False),
-        Verdict("tar.zst: time relative to tar | zstd -T0 -3, zstd -t", tar.seconds / peer.seconds, 1, False),
-        Verdict("tar.zst: size relative to theirs", tar.size / peer.size, 1.06, False),
-        Verdict("import: times faster than Hermes's import", back.seconds / imported.seconds, 2, True),
-        Verdict("peak memory of every safekept command", most, 200, False, " MB"),
+        held("archive", "zip: times faster than Hermes's backup", hermes.seconds / ours.seconds),
+        held("archive", "zip: size relative to Hermes's", ours.size / hermes.size),
+        held("archive", "tar.zst: times faster than tar | zstd -T0 -3, zstd -t", peer.seconds / tar.seconds),
+        held("archive", "tar.zst: size relative to theirs", tar.size / peer.size),
+        held("archive", "import: times faster than Hermes's import", back.seconds / imported.seconds),
+        held("archive", "peak memory of every safekept command", most),
     ]
-
-
-def table(results: dict[str, Result]) -> list[str]:
-    lines = [f"  {'':<30} {'median s':>9} {'min-max s':>15} {'CPU s':>7} {'peak MB':>8} {'output MB':>10}"]
-    for name, result in results.items():
-        seconds = [run.seconds for run in result.runs]
-        cpu = statistics.median(run.processor_seconds for run in result.runs)
-        span = f"{min(seconds):.2f}-{max(seconds):.2f}"
-        size = f"{result.size / MEGABYTE:10.1f}" if result.size else f"{'-':>10}"
-        lines.append(
-            f"  {name:<30} {result.seconds:9.2f} {span:>15} {cpu:7.1f} {result.peak / MEGABYTE:8.0f} {size}"
-        )
-    return lines
-
-
-def machine() -> dict[str, object]:
-    def first_line(*command: str) -> str:
-        return subprocess.run(command, capture_output=True, text=True).stdout.split("\n")[0]
-
-    with open("/proc/cpuinfo") as file:
-        models = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
-    hermes = first_line(
-        HERMES_PYTHON, "-c", "import importlib.metadata as m; print(m.version('hermes-agent'))"
-    )
-    return {
-        "processor": models[0] if models else platform.processor(),
-        "cores": os.cpu_count(),
-        "kernel": platform.release(),
-        "python": platform.python_version(),
-        "hermes-agent": hermes,
-        "tar": first_line("tar", "--version"),
-        "zstd": first_line("zstd", "--version"),
-        "date": time.strftime("%Y-%m-%d"),
-    }
 
 
 def read_through(path: str) -> None:
@@ -289,38 +200,32 @@ def main() -> int:
         for size in sizes
     }
     judged = verdicts(results)
-    if options.json:
-        document = {
-            "machine": machine(),
-            "homes": {f"{size:g}": asdict(home) for size, home in homes.items()},
-            "race": {name: result.as_dict() for name, result in results.items()},
-            "growth": {
-                f"{size:g}": {n: r.as_dict() for n, r in found.items()} for size, found in growth.items()
-            },
-            "verdicts": [{**asdict(verdict), "passed": verdict.passed} for verdict in judged],
-        }
-        print(json.dumps(document, indent=2))
-        return 0 if all(verdict.passed for verdict in judged) else 1
+    document = {
+        "homes": {f"{size:g}": asdict(home) for size, home in homes.items()},
+        "race": {name: result.as_dict() for name, result in results.items()},
+        "growth": {f"{size:g}": {n: r.as_dict() for n, r in found.items()} for size, found in growth.items()},
+    }
     home = homes[options.size]
     database = home.database_bytes / MEGABYTE
-    print(f"\nHome: {home.bytes / MEGABYTE:,.0f} MB, {home.files:,} files, state.db {database:,.0f} MB")
-    print(f"Machine: {machine()['processor']}, {os.cpu_count()} cores; medians of {options.rounds} rounds\n")
-    print("\n".join(table(results)))
-    print("\nPromises")
-    print("\n".join(verdict.line() for verdict in judged))
-    if growth:
-        print_growth(growth, homes)
-    return 0 if all(verdict.passed for verdict in judged) else 1
+    lines = [
+        f"Home: {home.bytes / MEGABYTE:,.0f} MB, {home.files:,} files, state.db {database:,.0f} MB; "
+        f"medians of {options.rounds} rounds",
+        "",
+        *table(results),
+        *(growth_lines(growth, homes) if growth else ()),
+    ]
+    ours = ("safekept backup zip", "safekept backup tar.zst", "safekept import zip")
+    return finish(judged, document, lines, limit=limit_of(results, ours), as_json=options.json)
 
 
-def print_growth(growth: dict[float, dict[str, Result]], homes: dict[float, Home]) -> None:
-    print("\nGrowth: seconds and peak MB by the size of the home")
-    print(f"  {'':<30}" + "".join(f"{homes[size].bytes / 1e9:>14.2f} GB" for size in growth))
+def growth_lines(growth: dict[float, dict[str, Result]], homes: dict[float, Home]) -> Iterator[str]:
+    yield "\nGrowth: seconds and peak MB by the size of the home"
+    yield f"  {'':<30}" + "".join(f"{homes[size].bytes / 1e9:>14.2f} GB" for size in growth)
     for name in next(iter(growth.values())):
         cells = (
             f"{found[name].seconds:9.2f} {found[name].peak / MEGABYTE:6.0f} " for found in growth.values()
         )
-        print(f"  {name:<30}" + "".join(cells))
+        yield f"  {name:<30}" + "".join(cells)
 
 
 if __name__ == "__main__":

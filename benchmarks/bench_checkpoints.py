@@ -23,11 +23,11 @@ from dataclasses import asdict, dataclass, field
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(CHECKOUT, "benchmarks")]
 
-from bench_archive import machine  # noqa: E402
-from checkpoint_report import report, verdicts  # noqa: E402
-from projects import make_project  # noqa: E402
+from made.projects import make_project  # noqa: E402
+from report.checkpoints import limit, report, verdicts  # noqa: E402
+from report.ending import finish  # noqa: E402
 
-CONTENDER = os.path.join(CHECKOUT, "benchmarks", "checkpoint_contender.py")
+CONTENDER = os.path.join(CHECKOUT, "benchmarks", "peers", "checkpoints.py")
 STEPBACK = os.path.join(CHECKOUT, ".setup", "stepback")
 STEPBACK_VERSION = "0.2.0"
 PYTHONS = {
@@ -326,15 +326,13 @@ def main() -> int:
         document = measure_all(Arena(place, say), QUICK if options.quick else FULL, say)
         say("cleaning up ...")
     judged = verdicts(document)
-    document["verdicts"] = [{**asdict(verdict), "passed": verdict.passed} for verdict in judged]
-    if options.json:
-        print(json.dumps({"machine": machine(), **document}, indent=2))
-    else:
-        print(f"\nMachine: {machine()['processor']}, {os.cpu_count()} cores. Milliseconds, medians.\n")
-        print("\n".join(report(document)))
-        print("\nPromises")
-        print("\n".join(verdict.line() for verdict in judged))
-    return 0 if all(verdict.passed for verdict in judged) else 1
+    return finish(
+        judged,
+        document,
+        ["Milliseconds, medians.", "", *report(document)],
+        limit=limit(document),
+        as_json=options.json,
+    )
 
 
 def measure_all(arena: Arena, sizes: Sizes, say: Callable[[str], None]) -> dict[str, object]:

@@ -21,9 +21,9 @@ from collections import Counter
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(CHECKOUT, "benchmarks"), os.path.join(CHECKOUT, "tests")]
 
-from bench_archive import HERMES_PYTHON, machine  # noqa: E402
-from datasets import Language, make_home  # noqa: E402
-from days import live_one_day  # noqa: E402
+from made.datasets import Language, make_home  # noqa: E402
+from made.days import live_one_day  # noqa: E402
+from report.results import HERMES_PYTHON, machine  # noqa: E402# noqa: E402
 from safekept.actions.base.context import UserContext  # noqa: E402
 from safekept.actions.offsite.destination import DestinationSetting  # noqa: E402
 from safekept.actions.offsite.fleet import FleetRequest, look_at_fleet  # noqa: E402

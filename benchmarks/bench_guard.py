@@ -7,21 +7,22 @@ its target, and the curve over the size of the home; `--json` prints every measu
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import statistics
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(CHECKOUT, "benchmarks"), os.path.join(CHECKOUT, "tests")]
 
-from bench_archive import HERMES_PYTHON, SAFEKEPT, Result, Verdict, machine, read_through  # noqa: E402
-from datasets import Home, kept_home  # noqa: E402
-from measure import Run, measured  # noqa: E402
+from bench_archive import read_through  # noqa: E402
+from made.datasets import Home, kept_home  # noqa: E402
+from report.ending import finish, limit_of  # noqa: E402
+from report.measure import Run, measured  # noqa: E402
+from report.promises import Verdict, held  # noqa: E402
+from report.results import HERMES_PYTHON, SAFEKEPT, Result  # noqa: E402
 
 MEGABYTE = 1_000_000
 ROUNDS = 9
@@ -102,9 +103,9 @@ def verdicts(results: dict[str, Result]) -> list[Verdict]:
     wall = (guard.seconds - alone.seconds) / unchanged.seconds
     work = (processor(guard) - processor(alone)) / processor(unchanged)
     return [
-        Verdict("guard beyond its command, relative to an unchanged snapshot", wall, 1.5, False),
-        Verdict("the same in processor seconds", work, 1.5, False),
-        Verdict("peak memory of guard", guard.peak / MEGABYTE, 300, False, " MB"),
+        held("guard", "guard beyond its command, relative to an unchanged snapshot", wall),
+        held("guard", "the same in processor seconds", work),
+        held("guard", "peak memory of guard", guard.peak / MEGABYTE),
     ]
 
 
@@ -142,26 +143,17 @@ def main() -> int:
     results = run(options.size)
     growth = {size: results if size == options.size else run(size) for size in sizes}
     judged = verdicts(results)
-    if options.json:
-        document = {
-            "machine": machine(),
-            "race": {name: result.as_dict() for name, result in results.items()},
-            "growth": {f"{s:g}": {n: r.as_dict() for n, r in found.items()} for s, found in growth.items()},
-            "verdicts": [{**asdict(verdict), "passed": verdict.passed} for verdict in judged],
-        }
-        print(json.dumps(document, indent=2))
-        return 0 if all(verdict.passed for verdict in judged) else 1
+    document = {
+        "race": {name: result.as_dict() for name, result in results.items()},
+        "growth": {f"{s:g}": {n: r.as_dict() for n, r in found.items()} for s, found in growth.items()},
+    }
     home = homes[options.size]
-    print(f"\nHome: {home.bytes / MEGABYTE:,.0f} MB, {home.files:,} files")
-    print(f"Machine: {machine()['processor']}, {os.cpu_count()} cores\n")
-    print("\n".join(rows(results)))
-    print("\nPromises")
-    print("\n".join(verdict.line() for verdict in judged))
+    lines = [f"Home: {home.bytes / MEGABYTE:,.0f} MB, {home.files:,} files", "", *rows(results)]
     for size, found in growth.items():
-        print(f"\nA home of {size:g} GB")
-        print("\n".join(rows(found)))
-        print("\n".join(verdict.line() for verdict in verdicts(found)))
-    return 0 if all(verdict.passed for verdict in judged) else 1
+        lines += ["", f"A home of {size:g} GB", *rows(found)]
+        lines += [verdict.line() for verdict in verdicts(found)]
+    limit = limit_of(results, (GUARD, UNCHANGED))
+    return finish(judged, document, lines, limit=limit, as_json=options.json)
 
 
 if __name__ == "__main__":

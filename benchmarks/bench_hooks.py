@@ -24,8 +24,9 @@ from typing import Any
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(CHECKOUT, "benchmarks")]
 
-from bench_archive import HERMES_PYTHON, SAFEKEPT, machine  # noqa: E402
-from hook_report import (  # noqa: E402
+from made.projects import make_project  # noqa: E402
+from report.ending import finish  # noqa: E402
+from report.hooks import (  # noqa: E402
     AFTER,
     ALONE,
     BARE,
@@ -35,12 +36,13 @@ from hook_report import (  # noqa: E402
     PLUGIN,
     ROWS,
     STATUS,
+    limit,
     report,
     verdicts,
 )
-from projects import make_project  # noqa: E402
+from report.results import HERMES_PYTHON, SAFEKEPT  # noqa: E402
 
-CONTENDER = os.path.join(CHECKOUT, "benchmarks", "hook_contender.py")
+CONTENDER = os.path.join(CHECKOUT, "benchmarks", "peers", "hooks.py")
 PYTHON = sys.executable
 
 
@@ -261,18 +263,13 @@ def main() -> int:
             races[files] = Race(place, files).run(options.rounds or rounds)
         print("\n".join(report({files: races[files]})), file=sys.stderr, flush=True)
     judged = verdicts(races)
-    if options.json:
-        promises = [{**asdict(verdict), "passed": verdict.passed} for verdict in judged]
-        print(
-            json.dumps({"machine": machine(), "load": os.getloadavg(), "race": races, "verdicts": promises})
-        )
-    else:
-        load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
-        print(f"\nMachine: {machine()['processor']}, {os.cpu_count()} cores, load {load}. Milliseconds.\n")
-        print("\n".join(report(races)))
-        print("\nPromises")
-        print("\n".join(verdict.line() for verdict in judged))
-    return 0 if all(verdict.passed for verdict in judged) else 1
+    return finish(
+        judged,
+        {"race": races},
+        ["Milliseconds.", "", *report(races)],
+        limit=limit(races),
+        as_json=options.json,
+    )
 
 
 if __name__ == "__main__":

@@ -19,15 +19,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(CHECKOUT, name) for name in ("benchmarks", "tests", "src")]
 
-from bench_archive import HERMES_PYTHON, SAFEKEPT, Result, Verdict, machine, table  # noqa: E402
 from bench_vault import tree_bytes  # noqa: E402
-from datasets import DATABASE_SHARE, SMALL_SHARE, Home, Language, kept_home, message  # noqa: E402
-from measure import Run, measured  # noqa: E402
+from made.datasets import DATABASE_SHARE, SMALL_SHARE, Home, Language, kept_home, message  # noqa: E402
+from report.ending import finish, limit_of  # noqa: E402
+from report.measure import Run, measured  # noqa: E402
+from report.promises import Verdict, held  # noqa: E402
+from report.results import HERMES_PYTHON, SAFEKEPT, Result, table  # noqa: E402
 from safekept.home.landing import unfilled  # noqa: E402
 
 MEGABYTE = 1_000_000
@@ -216,17 +217,17 @@ def verdicts(arena: Arena, read: dict[str, list[float]]) -> list[Verdict]:
         ours, theirs = results[f"{LEAN} {job}"], results[f"{other} {job}"]
         return sum(ours.output_bytes) / sum(theirs.output_bytes)
 
-    found = [Verdict("first snapshot: size relative to restic's", relative("first"), 1 / 3, False)]
-    for job, target in (("day with a merge", 1 / 10), ("day without", 1 / 5)):
+    found = [held("lean", "first snapshot: size relative to restic's", relative("first"))]
+    for job in ("day with a merge", "day without"):
         if f"{LEAN} {job}" in results:
-            found.append(Verdict(f"{job}: growth relative to restic's", relative(job), target, False))
+            found.append(held("lean", f"{job}: growth relative to restic's", relative(job)))
     capture = statistics.median(read[LEAN]) / statistics.median(read[FULL])
-    found.append(Verdict("capture: processor time relative to full", capture, 2, False))
+    found.append(held("lean", "capture: processor time relative to full", capture))
     lean, full = results[f"{LEAN} restore"].seconds, results[f"{FULL} restore"].seconds
     rest = (lean - arena.rebuild_seconds()) / full
-    found.append(Verdict("restore without its rebuild, relative to full", rest, 1.1, False))
+    found.append(held("lean", "restore without its rebuild, relative to full", rest))
     usable = results[IN_PLACE].seconds / results[f"{RESTIC} restore"].seconds
-    found.append(Verdict("restore in place until the agent can work, relative to restic", usable, 1, False))
+    found.append(held("lean", "restore in place until the agent can work, relative to restic", usable))
     return found
 
 
@@ -247,28 +248,26 @@ def main() -> int:
         arena, read = race(home, place, options.days, say)
         judged = verdicts(arena, read)
         rebuild = arena.rebuild_seconds()
-    if options.json:
-        document = {
-            "machine": machine(),
-            "race": {name: result.as_dict() for name, result in arena.results.items()},
-            "captures": read,
-            "rebuild_seconds": rebuild,
-            "filled_seconds": arena.filled,
-            "merges": arena.merges,
-            "verdicts": [{**asdict(verdict), "passed": verdict.passed} for verdict in judged],
-        }
-        print(json.dumps(document, indent=2))
-        return 0 if all(verdict.passed for verdict in judged) else 1
-    print(f"\nHome: {options.size:g} GB, of which state.db {home.database_bytes / MEGABYTE:,.0f} MB")
-    print(f"Days: {options.days}, with {sum(arena.merges)} merges; output is what the store grew by\n")
-    print("\n".join(table(arena.results)))
-    print("\nReading the database out and hashing it, processor seconds (median)")
-    for name, seconds in read.items():
-        print(f"  {name:<22} {statistics.median(seconds):6.2f}")
-    print(f"  making the indexes anew in a restore took {rebuild:.1f} s")
-    print(f"  filled behind a restore in place, they were whole after {arena.filled:.1f} s\n\nPromises")
-    print("\n".join(verdict.line() for verdict in judged))
-    return 0 if all(verdict.passed for verdict in judged) else 1
+    document = {
+        "race": {name: result.as_dict() for name, result in arena.results.items()},
+        "captures": read,
+        "rebuild_seconds": rebuild,
+        "filled_seconds": arena.filled,
+        "merges": arena.merges,
+    }
+    lines = [
+        f"Home: {options.size:g} GB, of which state.db {home.database_bytes / MEGABYTE:,.0f} MB",
+        f"Days: {options.days}, with {sum(arena.merges)} merges; output is what the store grew by",
+        "",
+        *table(arena.results),
+        "",
+        "Reading the database out and hashing it, processor seconds (median)",
+        *(f"  {name:<22} {statistics.median(seconds):6.2f}" for name, seconds in read.items()),
+        f"  making the indexes anew in a restore took {rebuild:.1f} s",
+        f"  filled behind a restore in place, they were whole after {arena.filled:.1f} s",
+    ]
+    limit = limit_of(arena.results, (f"{LEAN} first", IN_PLACE))
+    return finish(judged, document, lines, limit=limit, as_json=options.json)
 
 
 if __name__ == "__main__":

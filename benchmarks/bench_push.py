@@ -8,25 +8,24 @@ to a place of its own. `--json` prints every measurement. See README.md for the 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(CHECKOUT, "benchmarks"), os.path.join(CHECKOUT, "tests")]
 
-from bench_archive import SAFEKEPT, Result, Verdict, machine, table  # noqa: E402
-from measure import measured  # noqa: E402
+from report.ending import finish, limit_of  # noqa: E402
+from report.measure import measured  # noqa: E402
+from report.promises import Verdict, held  # noqa: E402
+from report.results import SAFEKEPT, Result, table  # noqa: E402
 from support.offsite.servers import KEY, SECRET, Place, S3Server, SshServer, find_program  # noqa: E402
 
 MEGABYTE = 1_000_000
 PASSWORD = "not-a-secret"
-PEAK = 200
 
 
 class Arena:
@@ -209,12 +208,12 @@ def verdicts(results: dict[str, Result], kinds: list[str]) -> list[Verdict]:
     for kind in kinds:
         fastest = min(results[f"{one} {kind} first"].seconds for one in CONTENDERS[1:])
         first = fastest / results[f"safekept {kind} first"].seconds
-        found.append(Verdict(f"{kind}, first: speed relative to the fastest peer", first, 1, True))
+        found.append(held("push", "first: speed relative to the fastest peer", first, of=kind))
         if f"safekept {kind} night" in results:
             night = results[f"rclone copy {kind} night"].seconds / results[f"safekept {kind} night"].seconds
-            found.append(Verdict(f"{kind}, a night of 10 MB: speed relative to rclone copy", night, 1, True))
+            found.append(held("push", "a night of 10 MB: speed relative to rclone copy", night, of=kind))
     peak = max(result.peak for name, result in results.items() if name.startswith("safekept"))
-    found.append(Verdict("peak memory of every push", peak / MEGABYTE, PEAK, False, " MB"))
+    found.append(held("push", "peak memory of every push", peak / MEGABYTE))
     return found
 
 
@@ -248,21 +247,14 @@ def main() -> int:
             s3.end()
             ssh.end()
     judged = verdicts(arena.results, kinds)
-    if options.json:
-        document = {
-            "machine": machine(),
-            "vault_bytes": size,
-            "race": {name: result.as_dict() for name, result in arena.results.items()},
-            "verdicts": [{**asdict(verdict), "passed": verdict.passed} for verdict in judged],
-        }
-        print(json.dumps(document, indent=2))
-    else:
-        print(f"\nVault: {size / MEGABYTE:,.0f} MB; servers on the same machine")
-        print(f"Machine: {machine()['processor']}, {os.cpu_count()} cores\n")
-        print("\n".join(table(arena.results)))
-        print("\nPromises")
-        print("\n".join(verdict.line() for verdict in judged))
-    return 0 if all(verdict.passed for verdict in judged) else 1
+    document = {
+        "vault_bytes": size,
+        "race": {name: result.as_dict() for name, result in arena.results.items()},
+    }
+    lines = [f"Vault: {size / MEGABYTE:,.0f} MB; servers on the same machine", "", *table(arena.results)]
+    ours = [name for name in arena.results if name.startswith("safekept")]
+    limit = limit_of(arena.results, ours)
+    return finish(judged, document, lines, limit=limit, as_json=options.json)
 
 
 if __name__ == "__main__":

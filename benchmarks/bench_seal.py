@@ -7,7 +7,6 @@ every single measurement.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import subprocess
@@ -19,19 +18,12 @@ from dataclasses import asdict
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(CHECKOUT, "benchmarks"), os.path.join(CHECKOUT, "tests")]
 
-from bench_archive import (  # noqa: E402
-    HERMES_PYTHON,
-    MEGABYTE,
-    SAFEKEPT,
-    Arena,
-    Result,
-    Verdict,
-    machine,
-    read_through,
-    table,
-)
-from datasets import Home, kept_home  # noqa: E402
-from measure import measured  # noqa: E402
+from bench_archive import MEGABYTE, Arena, read_through  # noqa: E402
+from made.datasets import Home, kept_home  # noqa: E402
+from report.ending import finish, limit_of  # noqa: E402
+from report.measure import measured  # noqa: E402
+from report.promises import Verdict, held  # noqa: E402
+from report.results import HERMES_PYTHON, SAFEKEPT, Result, table  # noqa: E402
 
 PEER, PEER_BACK = "tar -cz | gpg --encrypt", "gpg --decrypt | tar -xz"
 NAME = "keeper@example.org"
@@ -135,15 +127,15 @@ def verdicts(results: dict[str, Result]) -> list[Verdict]:
     peer = results[PEER]
     most = max(result.peak for name, result in results.items() if name.startswith("safekept")) / MEGABYTE
     found = [
-        Verdict(
-            f"{kind}: times faster than tar -cz | gpg --encrypt",
+        held(
+            "seal",
+            "times faster than tar -cz | gpg --encrypt",
             peer.seconds / results[f"safekept backup tar.zst, {kind}"].seconds,
-            5,
-            True,
+            of=kind,
         )
         for kind in ("age", "gpg")
     ]
-    return [*found, Verdict("peak memory of every safekept command", most, 200, False, " MB")]
+    return [*found, held("seal", "peak memory of every safekept command", most)]
 
 
 def main() -> int:
@@ -167,20 +159,13 @@ def main() -> int:
         finally:
             keys.close()
     judged = verdicts(results)
-    if options.json:
-        document = {
-            "machine": machine(),
-            "home": asdict(home),
-            "race": {name: result.as_dict() for name, result in results.items()},
-            "verdicts": [{**asdict(verdict), "passed": verdict.passed} for verdict in judged],
-        }
-        print(json.dumps(document, indent=2))
-    else:
-        print(f"\nHome: {home.bytes / MEGABYTE:,.0f} MB, {home.files:,} files; {options.rounds} rounds\n")
-        print("\n".join(table(results)))
-        print("\nPromises")
-        print("\n".join(verdict.line() for verdict in judged))
-    return 0 if all(verdict.passed for verdict in judged) else 1
+    document = {
+        "home": asdict(home),
+        "race": {name: result.as_dict() for name, result in results.items()},
+    }
+    lines = [f"Home: {home.bytes / MEGABYTE:,.0f} MB, {home.files:,} files; {options.rounds} rounds", ""]
+    limit = limit_of(results, [f"safekept backup tar.zst, {kind}" for kind in ("age", "gpg")])
+    return finish(judged, document, [*lines, *table(results)], limit=limit, as_json=options.json)
 
 
 if __name__ == "__main__":

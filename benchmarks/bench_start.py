@@ -7,7 +7,6 @@ spread, what each command imports, and its target; `--json` prints every measure
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import sys
@@ -18,18 +17,13 @@ sys.path[:0] = [os.path.join(CHECKOUT, "benchmarks"), os.path.join(CHECKOUT, "wo
 
 from figures_start import PASS, Place, places  # noqa: E402
 
-from bench_archive import Verdict, machine  # noqa: E402
+from report.ending import finish  # noqa: E402
+from report.promises import PROMISES, Verdict, held  # noqa: E402
 
 #: The front door alone: Python, what reads a command line, and nothing of what a command does.
 DOOR = "--version"
-#: Each with the most that it may take, in times of `python3 -c pass`: half of what it took once.
-WANTED = {
-    "status": 11.7,
-    "rollback": 10.1,
-    "rollback 1 --dry-run": 11.9,
-    "doctor": 20.3,
-    "snapshot list": 6.4,
-}
+#: What is run; each has its promise.
+WANTED = tuple(PROMISES["start"])
 ROUNDS = 15
 
 
@@ -69,11 +63,9 @@ def race(place: Place, rounds: int) -> dict[str, Series]:
 
 
 def verdicts(series: dict[str, Series]) -> list[Verdict]:
+    """Processor time in times of a Python that does nothing."""
     base = series[PASS].work
-    return [
-        Verdict(f"{command}: processor time, of {PASS}", series[command].work / base, most, False)
-        for command, most in WANTED.items()
-    ]
+    return [held("start", command, series[command].work / base) for command in WANTED]
 
 
 def report(series: dict[str, Series], modules: dict[str, tuple[int, int]]) -> list[str]:
@@ -122,24 +114,9 @@ def main() -> int:
         found = {command: place.imports(command) for command in (DOOR, *WANTED)}
     modules = {command: counts(one) for command, one in found.items()}
     judged = verdicts(series)
-    if options.json:
-        document = {
-            "machine": machine(),
-            "load": os.getloadavg(),
-            "race": {command: asdict(one) for command, one in series.items()},
-            "imports": found,
-            "verdicts": [{**asdict(verdict), "passed": verdict.passed} for verdict in judged],
-            "limit": limit(series, modules),
-        }
-        print(json.dumps(document, indent=2))
-        return 0 if all(verdict.passed for verdict in judged) else 1
-    load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
-    print(f"\nMachine: {machine()['processor']}, {os.cpu_count()} cores, load {load}\n")
-    print("\n".join(report(series, modules)))
-    print("\nPromises")
-    print("\n".join(verdict.line() for verdict in judged))
-    print(f"\n{limit(series, modules)}")
-    return 0 if all(verdict.passed for verdict in judged) else 1
+    document = {"race": {command: asdict(one) for command, one in series.items()}, "imports": found}
+    lines = report(series, modules)
+    return finish(judged, document, lines, limit=limit(series, modules), as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What does a point in time cost, in seconds and in bytes, beside restic and Hermes in one run?
+"""What does a point in time cost, in seconds and in bytes, beside restic, borg and Hermes in one run?
 
 See README.md for the data and the method. Prints the table, ratios held against their targets, and
 curves over database size, file count and number of snapshots; `--json` prints every measurement.
@@ -8,33 +8,35 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
+import functools
 import os
 import shutil
 import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(CHECKOUT, "benchmarks"), os.path.join(CHECKOUT, "tests")]
 
-from bench_archive import HERMES, HERMES_PYTHON, SAFEKEPT, Result, Verdict, machine, table  # noqa: E402
-from datasets import Home, Language, kept_home  # noqa: E402
-from days import live_one_day  # noqa: E402
-from measure import Run, measured  # noqa: E402
+from made.datasets import Home, Language, kept_home  # noqa: E402
+from made.days import live_one_day  # noqa: E402
+from peers.stores import Peer, peers  # noqa: E402
+from report.ending import finish, limit_of  # noqa: E402
+from report.measure import Run, measured  # noqa: E402
+from report.promises import Verdict, held  # noqa: E402
+from report.results import HERMES, HERMES_PYTHON, SAFEKEPT, Result, table  # noqa: E402
 from support.home.homes import LiveWriter  # noqa: E402
 
 MEGABYTE = 1_000_000
 DAYS = 14
 #: The quickest sound copy of a live database: SQLite's backup in one step. (The `.backup` of the sqlite3
 #: shell starts anew whenever the agent commits, and takes minutes.)
-COPIER = os.path.join(CHECKOUT, "benchmarks", "copy_database.py")
+COPIER = os.path.join(CHECKOUT, "benchmarks", "made", "copy_database.py")
 
 
 class Arena:
-    """One copy of a home, one user, one vault, one restic repository."""
+    """One copy of a home, one user, one vault, one repository of each peer."""
 
     def __init__(self, home: Home, place: str) -> None:
         self.place = place
@@ -43,16 +45,17 @@ class Arena:
         shutil.copytree(home.path, self.home, symlinks=True)
         self.files = home.files
         self.user = os.path.join(place, "user")
-        self.repository = os.path.join(place, "restic")
         self.copies = os.path.join(place, "copies")
         os.makedirs(self.user)
         os.makedirs(self.copies)
         self.language = Language(77)
         self.day = 0
         self.results: dict[str, Result] = {}
-        measured(["restic", "init"], self.environment())
+        self.peers = peers(place)
+        for peer in self.peers:
+            measured(peer.make(), self.environment(peer))
 
-    def environment(self) -> dict[str, str]:
+    def environment(self, peer: Peer | None = None) -> dict[str, str]:
         places = {
             f"XDG_{kind}_HOME": os.path.join(self.user, kind.lower())
             for kind in ("CONFIG", "DATA", "STATE", "CACHE")
@@ -62,8 +65,7 @@ class Arena:
             "LANG": "C.UTF-8",
             "HOME": self.user,
             "HERMES_HOME": self.home,
-            "RESTIC_REPOSITORY": self.repository,
-            "RESTIC_PASSWORD": "not-a-secret",
+            **(peer.environment() if peer else {}),
             **places,
         }
 
@@ -86,18 +88,24 @@ class Arena:
         run = measured([SAFEKEPT, "snapshot", "create", "--json"], self.environment())
         self.record(f"safekept {name}", run, tree_bytes(self.vault) - before)
 
-    def restic_snapshot(self, name: str, *, live: bool) -> None:
-        """Restic cannot capture a live database: it is given a copy, and the copying is counted."""
-        before = tree_bytes(self.repository)
+    def peer_snapshot(self, peer: Peer, name: str, *, live: bool) -> None:
+        """No peer can capture a live database: it is given a copy, and the copying is counted."""
+        before = tree_bytes(peer.repository)
         if live:
-            copy = '"$3" "$4" "$1/state.db" "$2/state.db"'
-            store = 'exec restic backup -q --exclude "$1/state.db*" "$1" "$2"'
-            script = f"set -e; {copy}; {store}"
-            command = ["bash", "-c", script, "bash", self.home, self.copies, sys.executable, COPIER]
+            script = 'set -e; "$1" "$2" "$3" "$4"; shift 4; exec "$@"'
+            database = os.path.join(self.home, "state.db")
+            copying = [sys.executable, COPIER, database, os.path.join(self.copies, "state.db")]
+            command = ["sh", "-c", script, "sh", *copying]
+            command += peer.store([self.home, self.copies], without=database)
         else:
-            command = ["restic", "backup", "-q", self.home]
-        run = measured(command, self.environment())
-        self.record(f"restic {name}", run, tree_bytes(self.repository) - before)
+            command = peer.store([self.home])
+        run = measured(command, self.environment(peer))
+        self.record(f"{peer.name} {name}", run, tree_bytes(peer.repository) - before)
+
+    def all_snapshots(self, number: int, name: str, *, live: bool) -> None:
+        """Ours and every peer's, in turn."""
+        theirs = [functools.partial(self.peer_snapshot, peer, name, live=live) for peer in self.peers]
+        in_turn(number, functools.partial(self.safekept_snapshot, name), *theirs)
 
     def hermes_zip(self) -> int:
         output = os.path.join(self.place, f"hermes-{self.day}.zip")
@@ -109,14 +117,15 @@ class Arena:
         self.record("hermes zip", run, size)
         return size
 
-    def restore(self, name: str) -> None:
-        target = os.path.join(self.place, f"restored-{name}-{len(os.listdir(self.place))}")
-        command = (
-            [SAFEKEPT, "snapshot", "restore", "latest", "--into", target, "--yes", "--json"]
-            if name == "safekept"
-            else ["restic", "restore", "-q", "latest", "--target", target]
-        )
-        run = measured(command, self.environment())
+    def restore(self, peer: Peer | None) -> None:
+        name = peer.name if peer else "safekept"
+        target = os.path.join(self.place, f"restored-{name.replace(' ', '-')}-{len(os.listdir(self.place))}")
+        if peer:
+            os.makedirs(target)
+            command = peer.restore(target)
+        else:
+            command = [SAFEKEPT, "snapshot", "restore", "latest", "--into", target, "--yes", "--json"]
+        run = measured(command, self.environment(peer))
         files = sum(len(names) for _, _, names in os.walk(target))
         if files < self.files:
             raise SystemExit(f"{name} did not bring everything back: {files} of {self.files} files")
@@ -148,20 +157,14 @@ def in_turn(number: int, *jobs: Callable[[], None]) -> None:
 def race(home: Home, place: str, days: int, say: Callable[[str], None]) -> dict[str, Result]:
     arena = Arena(home, place)
     say("first snapshots ...")
-    in_turn(
-        1,
-        lambda: arena.safekept_snapshot("first"),
-        lambda: arena.restic_snapshot("first", live=False),
-    )
+    arena.all_snapshots(1, "first", live=False)
     say("unchanged ...")
     arena.safekept_snapshot("settling")  # files as young as the first snapshot are looked at once more
     for number in range(5):
-        in_turn(
-            number,
-            lambda: arena.safekept_snapshot("unchanged"),
-            lambda: arena.restic_snapshot("unchanged", live=False),
-        )
-    arena.restic_snapshot("with a copied database", live=True)  # its copy's first time is not a day's price
+        arena.all_snapshots(number, "unchanged", live=False)
+    for peer in arena.peers:
+        # Their copy's first time is not a day's price.
+        arena.peer_snapshot(peer, "with a copied database", live=True)
     if days:
         say("Hermes's zip of the first day ...")
         arena.hermes_zip()
@@ -169,17 +172,13 @@ def race(home: Home, place: str, days: int, say: Callable[[str], None]) -> dict[
         say(f"day {number + 1} of {days} ...")
         arena.live_a_day()
         with arena.agent():
-            in_turn(
-                number,
-                lambda: arena.safekept_snapshot("day"),
-                lambda: arena.restic_snapshot("day", live=True),
-            )
+            arena.all_snapshots(number, "day", live=True)
     if days:
         say("Hermes's zip of the last day ...")
         arena.hermes_zip()
     say("restores ...")
     for number in range(2):
-        in_turn(number, lambda: arena.restore("safekept"), lambda: arena.restore("restic"))
+        in_turn(number, *[functools.partial(arena.restore, peer) for peer in (None, *arena.peers)])
     return arena.results
 
 
@@ -191,15 +190,20 @@ def verdicts(results: dict[str, Result], peak: int) -> list[Verdict]:
     total = ours + sum(results["safekept first"].output_bytes)
     zips = statistics.mean(results["hermes zip"].output_bytes) * len(results["safekept day"].runs)
     restore = 1 / ratio("restic full restore", "full restore")
+    newer = []
+    if "newer restic first" in results:
+        quicker = ratio("newer restic first", "first")
+        newer = [held("vault", "first: times faster than the newer restic", quicker)]
     return [
-        Verdict("first: times faster than restic", ratio("restic first", "first"), 1.5, True),
-        Verdict("a day: times faster than copy + restic", ratio("restic day", "day"), 5, True),
-        Verdict("a day: times faster than Hermes's zip", ratio("hermes zip", "day"), 30, True),
-        Verdict("unchanged: times faster than restic", ratio("restic unchanged", "unchanged"), 4, True),
-        Verdict("the days' growth relative to restic's", ours / theirs, 1 / 3, False),
-        Verdict("vault after the days relative to as many zips", total / zips, 0.1, False),
-        Verdict("full restore: time relative to restic's", restore, 1, False),
-        Verdict("peak memory of every safekept command", peak / MEGABYTE, 300, False, " MB"),
+        held("vault", "first: times faster than restic", ratio("restic first", "first")),
+        *newer,
+        held("vault", "a day: times faster than copy + restic", ratio("restic day", "day")),
+        held("vault", "a day: times faster than Hermes's zip", ratio("hermes zip", "day")),
+        held("vault", "unchanged: times faster than restic", ratio("restic unchanged", "unchanged")),
+        held("vault", "the days' growth relative to restic's", ours / theirs),
+        held("vault", "vault after the days relative to as many zips", total / zips),
+        held("vault", "full restore: time relative to restic's", restore),
+        held("vault", "peak memory of every safekept command", peak / MEGABYTE),
     ]
 
 
@@ -264,30 +268,26 @@ def main() -> int:
         if name.startswith("safekept")
     )
     judged = verdicts(results, peak)
-    if options.json:
-        document = {
-            "machine": machine(),
-            "race": {name: result.as_dict() for name, result in results.items()},
-            "growth": {f"{s:g}": {n: r.as_dict() for n, r in found.items()} for s, found in growth.items()},
-            "history": history,
-            "verdicts": [{**asdict(verdict), "passed": verdict.passed} for verdict in judged],
-        }
-        print(json.dumps(document, indent=2))
-        return 0 if all(verdict.passed for verdict in judged) else 1
+    document = {
+        "race": {name: result.as_dict() for name, result in results.items()},
+        "growth": {f"{s:g}": {n: r.as_dict() for n, r in found.items()} for s, found in growth.items()},
+        "history": history,
+    }
     home = homes[options.size]
-    print(f"\nHome: {home.bytes / MEGABYTE:,.0f} MB, {home.files:,} files, {options.days} days of change")
-    print(f"Machine: {machine()['processor']}, {os.cpu_count()} cores; output is what the store grew by\n")
-    print("\n".join(table(results)))
-    print("\nPromises")
-    print("\n".join(verdict.line() for verdict in judged))
+    lines = [
+        f"Home: {home.bytes / MEGABYTE:,.0f} MB, {home.files:,} files, {options.days} days of change; "
+        "output is what the store grew by",
+        "",
+        *table(results),
+    ]
     for size, found in growth.items():
-        print(f"\nA home of {size:g} GB")
-        print("\n".join(table(found)))
+        lines += ["", f"A home of {size:g} GB", *table(found)]
     if history:
-        print("\nHistory: whole-process seconds by number of snapshots")
-        for count, cells in history.items():
-            print(f"  {count:>6}  list {cells['list']:6.2f}  create {cells['create']:6.2f}")
-    return 0 if all(verdict.passed for verdict in judged) else 1
+        lines += ["", "History: whole-process seconds by number of snapshots"]
+    for count, cells in history.items():
+        lines.append(f"  {count:>6}  list {cells['list']:6.2f}  create {cells['create']:6.2f}")
+    ours = [f"safekept {job}" for job in ("first", "unchanged", "day", "full restore")]
+    return finish(judged, document, lines, limit=limit_of(results, ours), as_json=options.json)
 
 
 if __name__ == "__main__":

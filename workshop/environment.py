@@ -205,6 +205,15 @@ def prepare_peers() -> None:
         raise CannotPrepare("Under CI every real part must be there.")
 
 
+def prepare_contenders() -> None:
+    """What only the benchmarks are run beside; without it, its rows are missing."""
+    if shutil.which("borg") is None:
+        try:
+            install_packages(["borgbackup"], "borg, which ./bench vault runs beside ours,")
+        except CannotPrepare as error:
+            say(str(error))
+
+
 def prepare_hosts() -> None:
     """The agents that `./test --hosts` drives; where they are is printed for it."""
     where = real_hosts.place()
@@ -225,7 +234,7 @@ WHAT: dict[str, tuple[Callable[[], None], ...]] = {
     "run": (prepare_run,),
     "mcp": (prepare_mcp,),
     "test": (prepare_test, prepare_peers),
-    "bench": (prepare_test, prepare_peers),
+    "bench": (prepare_test, prepare_peers, prepare_contenders),
     "hosts": (prepare_test, prepare_hosts),
 }
 

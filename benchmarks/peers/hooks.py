@@ -1,6 +1,6 @@
 """Hermes in a process of its own, for the race of the hooks: takes orders on stdin, answers on stdout.
 
-Run by the Python that has Hermes 0.19.0: `hook_contender.py manager|tools`. `manager` does what its agent
+Run by the Python that has Hermes 0.19.0: `hooks.py manager|tools`. `manager` does what its agent
 does before a tool (agent/tool_executor.py): finds the directory of a file and asks its CheckpointManager.
 `tools` calls a real tool by its true dispatch, `handle_function_call`, and says beside the time of the
 whole call how much of it passed inside hooks of plugins. Only the standard library and Hermes are

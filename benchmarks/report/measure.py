@@ -1,7 +1,8 @@
 """Runs one command and says what it cost: seconds, and the peak memory of its whole process tree.
 
 The memory is the largest sum of resident sets seen over the tree, sampled every few milliseconds,
-and at least what the kernel says of the largest single process (wait4). Pages that parent and child
+and at least the highest mark (`VmHWM`) of any one process of it. What `wait4` reports is of no use: a child
+is charged with the memory of whoever started it, here the benchmark's own. Pages that parent and child
 share are counted twice, which can only make a program with helpers look worse, never better.
 """
 
@@ -14,7 +15,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-PAGE = os.sysconf("SC_PAGE_SIZE")
 SAMPLE_SECONDS = 0.01
 
 
@@ -37,19 +37,27 @@ class CommandFailed(Exception):
 
 
 def resident_of_tree(root: int) -> int:
-    """The sum of resident sets of a process and its descendants."""
-    total, waiting = 0, [root]
+    """The sum of resident sets of a process and its descendants now, or the highest mark of one of them."""
+    total, highest, waiting = 0, 0, [root]
     while waiting:
         pid = waiting.pop()
         try:
-            with open(f"/proc/{pid}/statm") as file:
-                total += int(file.read().split()[1]) * PAGE
+            marks = _marks(pid)
             for task in os.listdir(f"/proc/{pid}/task"):
                 with open(f"/proc/{pid}/task/{task}/children") as file:
                     waiting += [int(child) for child in file.read().split()]
         except (FileNotFoundError, ProcessLookupError):
             continue
-    return total
+        total += marks.get("VmRSS", 0)  # one that has just ended has none
+        highest = max(highest, marks.get("VmHWM", 0))
+    return max(total, highest)
+
+
+def _marks(pid: int) -> dict[str, int]:
+    """`VmRSS` and `VmHWM` of one process, in bytes."""
+    with open(f"/proc/{pid}/status") as file:
+        lines = [line.split() for line in file if line.startswith(("VmRSS:", "VmHWM:"))]
+    return {words[0].rstrip(":"): int(words[1]) * 1024 for words in lines}
 
 
 def measured(command: Sequence[str], environment: Mapping[str, str], allowed: tuple[int, ...] = (0,)) -> Run:
@@ -82,5 +90,4 @@ def measured(command: Sequence[str], environment: Mapping[str, str], allowed: tu
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in allowed:
         raise CommandFailed(f"{' '.join(command)} ended with {process.returncode}:\n{output[-3000:]}")
-    peak = max(peak, usage.ru_maxrss * 1024)
     return Run(seconds, usage.ru_utime + usage.ru_stime, peak, process.returncode, output[-2000:])

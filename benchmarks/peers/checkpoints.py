@@ -1,6 +1,6 @@
 """One contender of the checkpoint race, in a process of its own: takes orders on stdin, answers on stdout.
 
-Run by the Python that has the contender installed: `checkpoint_contender.py hermes|stepback|safekept`.
+Run by the Python that has the contender installed: `checkpoints.py hermes|stepback|safekept`.
 Every order and answer is one line of JSON. What is timed is the call an agent would wait for, inside
 its process, without the start of an interpreter. Nothing but the standard library and the contender is
 imported, so that the same file runs under all three.

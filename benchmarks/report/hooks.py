@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from bench_archive import Verdict
+from report.promises import Verdict, held
 
 HERMES, PLUGIN, BARE = "Hermes's own", "plugin", "Hermes without"
 HOOK, AFTER, ALONE = "hook before", "hook after", "hook, no helper"
@@ -17,27 +17,26 @@ def verdicts(races: dict[int, Any]) -> list[Verdict]:
     found = []
     for files, race in races.items():
         medians = {name: series["median"] for name, series in race.items()}
+        of, bare = f"{files:,} files", medians[NOTHING] + medians[STATUS]
         if files >= 10_000:
-            hook = 4 if files < 40_000 else 8
-            found += [
-                Verdict(
-                    f"{files:,} files: plugin, times less than Hermes's own",
-                    medians[HERMES] / medians[PLUGIN],
-                    8,
-                    True,
-                ),
-                Verdict(
-                    f"{files:,} files: hook program, times less", medians[HERMES] / medians[HOOK], hook, True
-                ),
-            ]
-        if files == 10_000 or len(races) == 1:
-            bare = medians[NOTHING] + medians[STATUS]
-            found.append(
-                Verdict(
-                    f"{files:,} files: hook relative to python3 + git status", medians[HOOK] / bare, 3, False
-                )
-            )
+            for what, name in (("plugin", PLUGIN), ("hook program", HOOK)):
+                less = medians[HERMES] / medians[name]
+                found.append(held("hooks", f"{what}, times less than Hermes's own", less, of=of))
+        if files >= 10_000 or len(races) == 1:
+            beside = medians[HOOK] / bare
+            found.append(held("hooks", "hook relative to python3 + git status", beside, of=of))
     return found
+
+
+def limit(races: dict[int, Any]) -> str:
+    """What the hook's time is made of, in a sentence, from this run."""
+    files = max(races)
+    medians = {name: series["median"] for name, series in races[files].items()}
+    return (
+        f"What is now the limit: of the hook before a shell command in {files:,} files, a bare start of "
+        f"Python is {medians[NOTHING] / medians[HOOK]:.0%}; the rest is nearly all the look at each file, "
+        f"which `git status` does in {medians[STATUS] / medians[HOOK]:.0%} of the hook's time."
+    )
 
 
 def report(races: dict[int, Any]) -> list[str]:

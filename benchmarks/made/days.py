@@ -12,7 +12,7 @@ import os
 import random
 import sqlite3
 
-from datasets import Language, message
+from made.datasets import Language, message
 
 NEW_MESSAGES = 0.005
 UPDATES = 300
