@@ -9,14 +9,13 @@ from dataclasses import replace
 
 import pytest
 
-from safekept.actions.offsite.destination import DestinationSetting
 from safekept.actions.offsite.destinations import contents_of, examine_destination
 from safekept.actions.offsite.pull import PullRequest, pull
 from safekept.actions.offsite.push import PushRequest, push
 from safekept.actions.vault.opening import open_vault
 from safekept.core.objects.errors import HostKeyRefused, PlaceRefused
-from support.offsite.pushes import machine, one_more, proven_copy
-from support.offsite.servers import KEY, SECRET, Place
+from support.offsite.pushes import machine, one_more, pointed, proven_copy
+from support.offsite.servers import KEY, SECRET
 from support.users.contexts import throwaway
 from support.vault.vaults import read_all
 
@@ -27,17 +26,6 @@ AGE = b"age-encryption.org/v1\n-> X25519 abc\n"
 def vault_here(tmp_path_factory):
     """One machine with a vault for the whole module; tests add to it, and none takes anything away."""
     return machine(tmp_path_factory.mktemp("machine"))
-
-
-def pointed(here, place: Place, name: str = "far", **changes):
-    """The same machine with this place as its destination."""
-    options = {
-        key: value
-        for key in ("endpoint", "region", "profile", "ssh_config", "rclone_config")
-        if (value := getattr(place.options, key))
-    }
-    setting = DestinationSetting(name, place.url, options=options, timeout=30, **changes)
-    return here.changed(destinations=(setting,), environment=place.environment)
 
 
 @pytest.fixture(params=["s3", "sftp", "rclone", "rclone-s3"])

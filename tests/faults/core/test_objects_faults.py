@@ -287,7 +287,10 @@ def test_a_probe_says_what_such_a_credential_may_not_and_what_it_left(proxy, obj
     abilities = objects.probe()
     assert (abilities.write, abilities.overwrite, abilities.delete) == (True, False, False)
     assert [stored.name for stored in direct.list()] == [abilities.left]
-    assert abilities.left.startswith("safekept-probe-")
+    assert abilities.left.startswith("safekept-probe-") and abilities.keeps
+    again = objects.probe()
+    assert (again.overwrite, again.delete, again.left) == (False, False, abilities.left)
+    assert [stored.name for stored in direct.list()] == [abilities.left], "one stays, and not one a night"
 
 
 def test_versioning_is_told_by_the_servers_answers(proxy, objects):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from typing import Any
 
 from safekept.actions.base.context import UserContext
 from safekept.actions.offsite.destination import DestinationSetting
 from safekept.actions.vault.opening import make_vault, open_vault
 from safekept.vault.care.checking import check
+from support.offsite.servers import Place
 from support.users.contexts import throwaway
 from support.vault.vaults import read_all, save_files, some_files
 
@@ -36,6 +38,17 @@ def with_disk(here: UserContext, path: object, **options: object) -> UserContext
     """The same user with another disk as the destination `disk`; it lies on the disk of the tests."""
     settings: dict[str, object] = {"name": "disk", "url": f"file:{path}", "same_disk": True, **options}
     return here.changed(destinations=(DestinationSetting(**settings),))  # type: ignore[arg-type]
+
+
+def pointed(here: UserContext, place: Place, name: str = "far", **changes: Any) -> UserContext:
+    """The same machine with this place as its destination."""
+    options = {
+        key: value
+        for key in ("endpoint", "region", "profile", "ssh_config", "rclone_config")
+        if (value := getattr(place.options, key))
+    }
+    setting = DestinationSetting(name, place.url, options=options, timeout=30, **changes)
+    return here.changed(destinations=(setting,), environment=place.environment)
 
 
 def proven_copy(here: UserContext, place: str, *, whole: bool = True) -> int:

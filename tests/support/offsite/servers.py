@@ -28,6 +28,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from safekept.core.objects import ObjectStore, Options, open_objects
+from safekept.core.objects.sftp import ADD_ONLY
 from support.commands.waiting import PATIENT
 from support.places import CHECKOUT
 
@@ -157,14 +158,16 @@ class S3Server:
 
 
 class SshServer:
-    """OpenSSH's daemon, one process for each connection, for whoever runs the tests.
+    """OpenSSH's daemon, one process for each connection, for whoever runs the tests, or for another account.
 
     The key may do nothing but SFTP (`restrict,command="internal-sftp"`). Other keys may do less: `reader`
-    only read, `adder` neither remove nor replace; `lodger` begins in the data directory; `stranger` is not
-    let in. Known hosts know the server as `safekept-test`, so that a proxy before it changes nothing.
+    only read, `adder` only add, `mover` neither remove nor replace, but rename; `lodger` begins in the data
+    directory; `stranger` is not let in. Known hosts know the server as `safekept-test`, so that a proxy
+    before it changes nothing. Another account must be able to reach `root`.
     """
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, account: str = "") -> None:
+        self.account = account
         self.root = os.path.join(root, "ssh")
         self.data = os.path.join(self.root, "data")
         os.makedirs(self.data)
@@ -172,7 +175,7 @@ class SshServer:
         find_program("ssh")
         if os.geteuid() == 0:
             os.makedirs("/run/sshd", mode=0o755, exist_ok=True)
-        for name in ("host", "user", "reader", "adder", "lodger", "stranger"):
+        for name in ("host", "user", "reader", "adder", "mover", "lodger", "stranger"):
             path = os.path.join(self.root, name)
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
         self.config = self._file(
@@ -184,7 +187,8 @@ class SshServer:
         may = {
             "user": "",
             "reader": " -R",
-            "adder": " -P remove,rmdir,posix-rename",
+            "adder": f" -P {ADD_ONLY}",
+            "mover": " -P remove,rmdir,posix-rename",
             "lodger": f" -d {self.data}",
         }
         lines = [f'restrict,command="internal-sftp{may[key]}" {self._read(f"{key}.pub")}' for key in may]
@@ -217,7 +221,11 @@ class SshServer:
     def place(self, port: int = 0) -> Place:
         directory = os.path.join(self.data, f"place-{next(_COUNT)}")
         os.makedirs(directory)
-        user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
+        user = self.account
+        if user:
+            shutil.chown(directory, user)
+        else:
+            user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
         url = f"sftp://{user}@127.0.0.1:{port or self.port}{directory}"
         options = Options(ssh_config=self.ssh_config, timeout=30.0)
         return Place(url, directory, options, plain_environment(self.root))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import field
 
 from safekept.core.errors import SafekeptError
@@ -40,6 +41,7 @@ class LastPush:
     bytes: int
     archive: str
     error: str
+    rights: Mapping[str, object] | None = None  # what the credential may do there, as the last good one tried
 
 
 def last_push(context: UserContext, destination: str) -> LastPush | None:
@@ -64,6 +66,7 @@ def last_push(context: UserContext, destination: str) -> LastPush | None:
         pushed.bytes or 0,
         pushed.archive or "",
         failure.what if failure else "",
+        PushFacts.read(good).rights if good is not None else None,
     )
 
 
@@ -91,6 +94,7 @@ class ListedDestination:
                 "bytes": last.bytes,
                 "archive": last.archive or None,
                 "error": last.error or None,
+                "rights": dict(last.rights) if last.rights else None,
             },
         }
 

@@ -15,11 +15,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import field
 
+from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import NoRoom
 from safekept.core.journal import new_id
 from safekept.core.locks import process_lock, sweep_locks
-from safekept.core.objects.base import ObjectStore
+from safekept.core.objects.base import CredentialRights, ObjectStore
 from safekept.core.records import dataclass
 from safekept.vault.errors import VaultUnreachable
 from safekept.vault.mirror import Mirrored, MirrorPlan, carry_out, lost_packs, plan_mirror, refuse_other_vault
@@ -73,6 +74,7 @@ class PushResult:
     wholes: dict[str, float] = field(default_factory=dict)  # the newest of each home there
     leaving: list[str] = field(default_factory=list)  # snapshots there that a prune deletes
     archives: ArchivesPushed = field(default_factory=ArchivesPushed)
+    rights: CredentialRights | None = None  # what the credential may do there; None: not tried
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
     dry_run: bool = False
@@ -106,6 +108,7 @@ class PushResult:
             "mirrored": self.mirrored.as_dict() if self.mirrored else None,
             "leaving": list(self.leaving),
             "archives": self.archives.as_dict(),
+            "rights": self.rights.as_dict() if self.rights else None,
             "notes": list(self.notes),
             "dry_run": self.dry_run,
         }
@@ -159,6 +162,7 @@ def _outcome(result: PushResult) -> dict[str, object]:
         "archive": os.path.basename(result.archives.sent[-1]) if result.archives.sent else "",
         "archives": result.archives.ledger(),
         "problems": [problem.as_dict() for problem in mirrored.problems][:100] if mirrored else [],
+        "rights": result.rights.as_dict() if result.rights else None,
     }
 
 
@@ -221,6 +225,10 @@ def _push(
         elif request.archives:
             result.notes.append(f"`{setting.name}` takes no archives (`takes` in its table)")
             result.state = INCOMPLETE
+        if not request.dry_run:
+            # Last, and whatever comes of it: everything has arrived.
+            with contextlib.suppress(SafekeptError):
+                result.rights = objects.probe()
 
 
 def _local_vault(

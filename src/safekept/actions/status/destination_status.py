@@ -13,6 +13,7 @@ from safekept.core.records import dataclass
 
 from ..base.context import UserContext
 from ..base.operations.homes import RebuildFacts
+from ..base.operations.stores import PushFacts
 from ..offsite.destination import VAULT, DestinationSetting
 from ..offsite.elsewhere import directory_of
 from ..offsite.place import lost_with_this_machine
@@ -33,6 +34,7 @@ class DestinationStatus:
     failure: FailedAttempt | None = None
     here: str = ""  # why what lies there would be lost with this machine; empty: it is elsewhere
     wholes: Mapping[str, float] | None = None  # the newest of each home there; None: not known
+    keeps: bool = False  # nothing there can be taken away with this machine's credential, as that push tried
     holds: int = 0  # snapshots that lie there, where that was asked: only while there is no vault here
 
     @property
@@ -60,6 +62,7 @@ class DestinationStatus:
             "bytes": self.bytes,
             "failure": self.failure.as_dict() if self.failure else None,
             "elsewhere": not self.here,
+            "keeps": self.keeps,
             **({"snapshots": self.holds} if self.holds else {}),
         }
 
@@ -111,6 +114,7 @@ def destination_statuses(context: UserContext, recent: Recent) -> tuple[Destinat
             failure_of(recent.push_failures.get(one.name)),
             lost_with_this_machine(context, one),
             _wholes(arrived) if VAULT in one.takes else None,
+            _keeps(arrived),
         )
         found.append(status if arrived else _rebuilt_from(one, status, recent))
     return tuple(found)
@@ -132,6 +136,11 @@ def _wholes(arrived: Record | None) -> dict[str, float] | None:
     if not isinstance(wholes, Mapping):
         return None
     return {str(home): float(when) for home, when in wholes.items() if isinstance(when, int | float)}
+
+
+def _keeps(arrived: Record | None) -> bool:
+    rights = PushFacts.read(arrived).rights if arrived else None
+    return rights is not None and rights.get("keeps") is True
 
 
 def freshest_copy(

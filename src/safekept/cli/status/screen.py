@@ -182,7 +182,8 @@ def _copies(found: Sequence[DestinationStatus], now: float) -> str:
     for one in found:
         when = _ago(one.last, now) if one.last else "never"
         failed = f"; FAILED {_ago(one.failure.time, now)}" if one.failure else ""
-        words.append(f"{path_text(one.name)} {when}{failed}")
+        kept = ", and nothing here can delete it" if one.keeps else ""
+        words.append(f"{path_text(one.name)} {when}{kept}{failed}")
     return ", ".join(words)
 
 

@@ -71,6 +71,19 @@ class CredentialRights:
     write_once: bool | None = None  # a taken name is refused by the place itself, also in a race
     left: str = ""  # the name of the probe, where it could not be deleted
 
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "overwrite": self.overwrite,
+            "delete": self.delete,
+            "versioning": self.versioning,
+            "keeps": self.keeps,
+        }
+
+    @property
+    def keeps(self) -> bool:
+        """Whether nothing that is there can be taken away with this credential: by having tried."""
+        return self.delete is False and (self.overwrite is False or self.versioning is True)
+
 
 class ObjectStore(ABC):
     """A place for objects, below one root."""
@@ -117,7 +130,10 @@ class ObjectStore(ABC):
 
     @abstractmethod
     def probe(self) -> CredentialRights:
-        """Find out what may be done here, with a small object that is removed again if that is allowed."""
+        """Find out what may be done here, with a small object that is removed again if that is allowed.
+
+        What was left by the last time is used again.
+        """
 
     def room(self) -> tuple[int, int] | None:
         """Bytes free and bytes in all; None where nobody can say."""
@@ -259,17 +275,19 @@ PROBE = "safekept-probe-"
 
 
 def probe_name() -> str:
-    import secrets
+    """This machine's own, and always the same: where it cannot be deleted, one stays and not one a night."""
+    import hashlib
+    import os
 
-    return PROBE + secrets.token_hex(6)
+    return PROBE + hashlib.sha256(os.uname().nodename.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
 def probe_by_doing(
     place: ObjectStore, *, versioning: bool | None, again: Callable[[str], None] | None = None
 ) -> CredentialRights:
-    """Write, replace and delete. `anew` writes under a taken name without looking first, where that goes."""
+    """Write, replace and delete. `again` writes under a taken name without looking first, where that goes."""
     name = probe_name()
-    place.write(name, b"safekept")
+    write_probe(place, name, lambda: place.write(name, b"safekept"))
     once: bool | None = False
     if again is not None:
         try:
@@ -281,6 +299,17 @@ def probe_by_doing(
     overwrite = allowed(lambda: place.write(name, b"safekept again", replace=True))
     delete = allowed(lambda: place.delete(name))
     return CredentialRights(True, overwrite, delete, versioning, once, left="" if delete else name)
+
+
+def write_probe(place: ObjectStore, name: str, write: Callable[[], None]) -> None:
+    """Write it, or find that of the last time, which could not be deleted and may not be written over."""
+    try:
+        write()
+    except Taken:
+        return
+    except PlaceRefused:
+        if not place.exists(name):
+            raise
 
 
 def allowed(work: Callable[[], None]) -> bool:

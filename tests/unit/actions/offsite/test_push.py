@@ -32,6 +32,7 @@ from safekept.actions.vault.opening import make_vault, open_vault
 from safekept.actions.vault.place import SeveralVaults
 from safekept.core.errors import SafekeptError
 from safekept.core.locks import AlreadyRunning
+from safekept.core.objects.errors import unreachable
 from safekept.core.objects.memory import MemoryObjects
 from safekept.core.worker import Worker
 from safekept.vault.mirror.mirror import MirrorRefused
@@ -426,3 +427,31 @@ def test_the_journal_says_what_a_push_did(here):
     entries = [entry for entry in here.journal.read() if entry.verb == "push"]
     assert [entry.state for entry in entries] == ["begun", "done"]
     assert entries[-1].facts["vault"] == vault_id(here)
+
+
+def test_every_push_tries_what_its_credential_may_do_and_says_so(here, in_memory):
+    place = in_memory(MemoryObjects())
+    assert push(here, PushRequest("disk", dry_run=True)).rights is None, "a dry run writes nothing"
+    done = push(here, PushRequest("disk"))
+    assert done.rights is not None and not done.rights.keeps
+    assert done.as_dict()["rights"] == {
+        "overwrite": True,
+        "delete": True,
+        "versioning": False,
+        "keeps": False,
+    }
+    last = last_push(here, "disk")
+    assert last is not None and last.rights == done.as_dict()["rights"]
+    assert not [name for name in place.objects if "probe" in name]
+
+
+def test_a_push_has_arrived_whatever_becomes_of_that_try(here, in_memory):
+    class Silent(MemoryObjects):
+        def probe(self):
+            raise unreachable("far", "it stopped answering")
+
+    in_memory(Silent())
+    done = push(here, PushRequest("disk"))
+    assert done.complete and done.rights is None
+    last = last_push(here, "disk")
+    assert last is not None and last.state == "done" and last.rights is None

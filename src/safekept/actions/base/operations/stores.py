@@ -62,6 +62,7 @@ class PushFacts(Facts):
     archive: str | None = None  # the last one that was sent
     archives: tuple[Mapping[str, object], ...] | None = None  # every one of ours that is there: name, home
     problems: tuple[Mapping[str, object], ...] | None = None
+    rights: Mapping[str, object] | None = documented()  # what its credential may do there, by having tried
 
 
 @dataclass(kw_only=True, slots=True)

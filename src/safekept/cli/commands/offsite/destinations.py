@@ -16,6 +16,7 @@ from safekept.actions.offsite.destinations import (
 )
 from safekept.core.ages import seconds_text
 from safekept.core.next_step import NextStep
+from safekept.core.objects.sftp import ADD_ONLY
 
 from ...console import Console, count_text, path_text, size_text
 from ...groups import LazyGroup
@@ -43,6 +44,9 @@ def list_command(as_json: bool) -> int:
         console.fact("Place", path_text(one.setting.url))
         console.fact("Takes", " and ".join(one.setting.takes))
         console.fact("Last push", _last(one))
+        if one.last is not None and one.last.rights is not None:
+            tried = f", as it was tried {seconds_text(max(0.0, time.time() - one.last.done))} ago"
+            console.fact("Safe", _safe(one.last.rights.get("keeps") is True) + tried)
     if not found:
         console.line(f"No destinations yet. Add one: `{console.command('destinations', 'add', 'PLACE')}`")
     return 0
@@ -126,27 +130,30 @@ def _show(console: Console, found: Examined) -> None:
     console.fact("Write", "yes")
     if found.readable is not None:
         console.fact("Read back", "the same bytes")
-    console.fact("Delete", _delete(can.delete))
+    console.fact("Delete", {True: "yes", False: "no", None: "unknown"}[can.delete])
     console.fact("Overwrite", {True: "yes", False: "no", None: "unknown"}[can.overwrite])
     console.fact("Versioning", {True: "on", False: "off", None: "unknown"}[can.versioning])
+    console.fact("Safe", _safe(can.keeps))
     if found.write_speed:
         speeds = f"{size_text(found.write_speed)}/s to it, {size_text(found.read_speed)}/s from it"
         console.fact("Speed", speeds)
     if found.room:
         console.fact("Free", f"{size_text(found.room[0])} of {size_text(found.room[1])}")
     console.fact("Used", "yes, safekept's marker is there" if found.used else "not yet")
+    if not can.keeps and found.setting.url.startswith("sftp://"):
+        console.line("On that server, this before the key in ~/.ssh/authorized_keys lets it add and no more:")
+        console.verbatim(f'  restrict,command="internal-sftp -P {ADD_ONLY}"')
     if can.left:
         console.line(f"Note: the probe `{can.left}` could not be deleted and stays there")
     for note in found.notes:
         console.line(f"Note: {note}")
 
 
-def _delete(can: bool | None) -> str:
-    if can is None:
-        return "unknown"
-    if can:
-        return "yes: whoever takes over this host could delete the copies too"
-    return "no: copies are safe from whoever takes over this host"
+def _safe(keeps: bool) -> str:
+    """Whether the copies outlive whoever takes over this host."""
+    if keeps:
+        return "yes: nothing on this host can delete or change the copies"
+    return "no: whoever takes over this host could delete the copies too"
 
 
 @click.command("add")

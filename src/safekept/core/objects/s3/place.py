@@ -26,6 +26,7 @@ from ..base import (
     checked,
     checked_prefix,
     probe_name,
+    write_probe,
 )
 from ..errors import PlaceRefused, wrong
 from .answers import Refused, explained, understood
@@ -176,7 +177,7 @@ class S3Objects(ObjectStore):
         def put(replace: bool) -> None:
             self._put(name, memoryview(b"safekept"), replace, versions)
 
-        put(False)
+        write_probe(self, name, lambda: put(False))
         once: bool | None = None
         try:
             # The same name again: a server that knows the condition refuses it, and by the condition.
@@ -189,7 +190,8 @@ class S3Objects(ObjectStore):
         overwrite = once is False or allowed(lambda: put(True))
         delete = allowed(lambda: self.delete(name))
         left = "" if delete else name
-        return CredentialRights(True, overwrite, delete, any(versions), once, left)
+        # Where nothing was written this time, no answer said whether it became a version.
+        return CredentialRights(True, overwrite, delete, any(versions) if versions else None, once, left)
 
     def close(self) -> None:
         self._client.close()

@@ -4,7 +4,11 @@ A write goes to a temporary name in the same directory, many requests under way 
 server's disk where the server can (`fsync@openssh.com`), measured, and only then gets its name: by SFTP's
 own rename, which refuses a taken name, or by `posix-rename@openssh.com` to replace. The plain parts of
 SFTP version 3 are enough for everything else, so a key that is restricted to
-`restrict,command="internal-sftp"` suffices. Files are 0600, directories 0700.
+`restrict,command="internal-sftp"` suffices. Files are 0400, directories 0700.
+
+A server may refuse everything that takes away or changes (`ADD_ONLY`). A file that is there can then not be
+opened for writing, since its mode forbids that and cannot be changed. The name is given by a hard link then,
+which refuses a taken name as well; the temporary name stays beside it, takes no room, and is passed over.
 """
 
 from __future__ import annotations
@@ -35,10 +39,11 @@ from ..errors import PlaceMissing, refused, unreachable, wrong
 from .channel import Channel, Endless, Lost, Refusal
 from .connections import Host, Pool, explain, explain_refusal, filesystem, ssh_command
 from .transfer import fill, is_directory, make_directories, read_range, walk
-from .wire import OPEN_NEW, OPEN_READ, MalformedAnswer, Packet, Status, mode_only, number, text
+from .wire import OPEN_NEW, OPEN_OVER, OPEN_READ, MalformedAnswer, Packet, Status, mode_only, number, text
 
 _T = TypeVar("_T")
 _BATCH = 8 << 20
+_LINK = "hardlink@openssh.com"
 
 
 class SftpObjects(ObjectStore):
@@ -60,6 +65,7 @@ class SftpObjects(ObjectStore):
         self._environment = dict(environment)
         self._command: list[str] = []
         self._pool = Pool(self._connect, lanes)
+        self._adds_only = False  # the server refused to rename: names are given by links
 
     @property
     def location(self) -> str:
@@ -167,7 +173,7 @@ class SftpObjects(ObjectStore):
         self, channel: Channel, name: str, place: str, temporary: str, directory: str, look: bool
     ) -> bytes:
         looked = channel.post(Packet.LSTAT, text(place)) if look else 0
-        opened = channel.post(Packet.OPEN, text(temporary), number(OPEN_NEW), mode_only(0o600))
+        opened = channel.post(Packet.OPEN, text(temporary), number(OPEN_NEW), mode_only(0o400))
         taken = False
         if look:
             with contextlib.suppress(Refusal):
@@ -182,7 +188,7 @@ class SftpObjects(ObjectStore):
                 raise self._explained(channel, "write there", refusal, 0) from None
             self._need_root(channel)
             make_directories(channel, self.path, directory)
-            answer = channel.ask(Packet.OPEN, text(temporary), number(OPEN_NEW), mode_only(0o600))
+            answer = channel.ask(Packet.OPEN, text(temporary), number(OPEN_NEW), mode_only(0o400))
             handle = text(bytes(answer.view()))
         if taken:
             channel.settle([channel.post(Packet.CLOSE, handle), channel.post(Packet.REMOVE, text(temporary))])
@@ -197,6 +203,9 @@ class SftpObjects(ObjectStore):
             raise wrong(self.location, name, f"{filled.stored} bytes arrived of {filled.sent}")
 
     def _give_name(self, channel: Channel, name: str, temporary: str, place: str, replace: bool) -> None:
+        if self._adds_only:
+            self._link(channel, name, temporary, place, replace)
+            return
         if replace and "posix-rename@openssh.com" in channel.extensions:
             request = channel.extended("posix-rename@openssh.com", text(temporary), text(place))
         else:
@@ -207,10 +216,33 @@ class SftpObjects(ObjectStore):
             channel.answer(request)
         except Refusal as refusal:
             if not replace:
-                with contextlib.suppress(Refusal):
-                    channel.ask(Packet.LSTAT, text(place))
-                    raise Taken(name) from None
+                self._refuse_taken(channel, name, place)
+            if refusal.status != Status.PERMISSION_DENIED or _LINK not in channel.extensions:
+                raise self._explained(channel, "write there", refusal, 0) from None
+            self._link(channel, name, temporary, place, replace)
+            self._adds_only = True
+
+    def _link(self, channel: Channel, name: str, temporary: str, place: str, replace: bool) -> None:
+        """Give the name to what has none yet; what stands there already is never replaced like this."""
+        try:
+            channel.answer(channel.extended(_LINK, text(temporary), text(place)))
+        except Refusal as refusal:
+            try:
+                self._refuse_taken(channel, name, place)
+            except Taken:
+                if not replace:
+                    raise
+                advice = "Have it taken away on that server, by somebody who may"
+                raise refused(self.location, f"replace `{name}`", "it can only be added to", advice) from None
             raise self._explained(channel, "write there", refusal, 0) from None
+        # Where it may not be removed either, it stays: another name of the same file.
+        channel.settle([channel.post(Packet.REMOVE, text(temporary))])
+
+    def _refuse_taken(self, channel: Channel, name: str, place: str) -> None:
+        """Taken, where something has that name."""
+        with contextlib.suppress(Refusal):
+            channel.ask(Packet.LSTAT, text(place))
+            raise Taken(name) from None
 
     def delete(self, name: str) -> None:
         place = text(self._place(name))
@@ -226,9 +258,39 @@ class SftpObjects(ObjectStore):
         self._with(remove, "delete there")
 
     def probe(self) -> CredentialRights:
-        return probe_by_doing(
+        rights = probe_by_doing(
             self, versioning=None, again=lambda name: self._write(name, b"again", replace=False, look=False)
         )
+        if not rights.left:
+            return rights
+        # Not as we would, but as anybody with this key could: written over where it lies, and moved away.
+        place = self._place(rights.left)
+        away = text(f"{place}-{secrets.token_hex(4)}")
+        over = self._may(Packet.OPEN, text(place), number(OPEN_OVER), number(0))
+        moved = self._may(Packet.RENAME, text(place), away)
+        if moved:
+            self._may(Packet.RENAME, away, text(place))
+        return CredentialRights(
+            write=True,
+            overwrite=rights.overwrite or over,
+            delete=moved,
+            write_once=rights.write_once,
+            left=rights.left,
+        )
+
+    def _may(self, kind: Packet, *parts: bytes) -> bool:
+        """Whether the server does something; what it opened is closed with the connection."""
+
+        def attempt(channel: Channel) -> bool:
+            try:
+                answer = channel.ask(kind, *parts)
+            except Refusal:
+                return False
+            if answer.kind == Packet.HANDLE:
+                channel.settle([channel.post(Packet.CLOSE, text(bytes(answer.view())))])
+            return True
+
+        return self._with(attempt)
 
     def room(self) -> tuple[int, int] | None:
         def look(channel: Channel) -> tuple[int, int] | None:

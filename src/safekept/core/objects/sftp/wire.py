@@ -55,6 +55,7 @@ class Status(IntEnum):
 
 
 OPEN_READ = 0x01
+OPEN_OVER = 0x02 | 0x10  # write, and what is there is cut off
 OPEN_NEW = 0x02 | 0x08 | 0x20  # write, create, and only if there is none
 
 _SIZE, _OWNER, _MODE, _TIMES, _EXTENDED = 0x01, 0x02, 0x04, 0x08, 0x80000000
