@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 
-import pytest
-
 from support.real_hosts.deeds import Edit, Read
 from support.real_hosts.seven import difference, rolled_back
 
@@ -16,8 +14,6 @@ def edited(ground, old, new):
     return [Read(app)], [Edit(app, old, new)]
 
 
-#: Not opencode: a plugin's answer to `chat.message` has no field that reaches the model.
-@pytest.mark.parametrize("host", ["claude-code", "codex", "gemini"], indirect=True)
 def test_resumed_session_is_told_of_a_rollback(grounds, host):
     ground = grounds(host)
     model = ground.models[host.name]

@@ -25,6 +25,7 @@ TOLD = {
     "codex": ("UserPromptSubmit", "hookSpecificOutput"),
     "gemini": ("BeforeAgent", "hookSpecificOutput"),
     "hermes": ("pre_llm_call", "context"),
+    "opencode": ("chat.message", "context"),
 }
 
 
@@ -294,21 +295,21 @@ def test_each_host_is_told_in_its_own_way_and_others_not_at_all(host, user):
     said = json.loads(answer.stdout)
     jsonschema.Draft202012Validator(schema_of(host)["answers"][name]).validate(said)
     assert set(said) == {key}
-    text = said[key] if host == "hermes" else said[key]["additionalContext"]
-    assert host == "hermes" or said[key]["hookEventName"] == name
+    text = said[key] if key == "context" else said[key]["additionalContext"]
+    assert key == "context" or said[key]["hookEventName"] == name
     assert "restored on purpose" in text and answer.stdout.isascii() and answer.stdout.count(b"\n") == 1
     again = handle(host, json.dumps(event).encode(), user.place(), user.project)
     assert again.stdout == (b"{}\n" if host == "gemini" else b"")
 
 
-def test_what_the_person_has_to_hear_is_said_beside_it(user):
-    event, session = prompt("gemini", user)
+@pytest.mark.parametrize(("host", "key"), [("gemini", "systemMessage"), ("opencode", "message")])
+def test_what_the_person_has_to_hear_is_said_beside_it(host, key, user):
+    event, session = prompt(host, user)
     work(user, session)
     go_back(user)
     put(os.path.join(user.home, ".config", "safekept", "config.toml"), "this is [ no toml")
-    answer = handle("gemini", json.dumps(event).encode(), Place.load(user.environment), user.project)
+    answer = handle(host, json.dumps(event).encode(), Place.load(user.environment), user.project)
     said = json.loads(answer.stdout)
-    assert "config.toml" in said["systemMessage"] and "config.toml" not in json.dumps(
-        said["hookSpecificOutput"]
-    )
-    assert "restored on purpose" in said["hookSpecificOutput"]["additionalContext"]
+    told = json.dumps(said[TOLD[host][1]])
+    assert "config.toml" in said[key] and "config.toml" not in told
+    assert "restored on purpose" in told

@@ -2,11 +2,13 @@
 
 Contract (ours, both ways; `docs/reference/hooks.md`): `hook` is opencode's name of what happened, with
 `tool`, `sessionID`, `callID`, `args`, `directory`, `worktree`, and for `chat.message` a `messageID`.
-The answer is nothing, or `{"message": …}` for the shim to show. The shim never throws, so nothing blocks.
+The answer is nothing, or an object: `message` for the shim to show, `context` of `chat.message` for the
+model. The shim never throws, so nothing blocks.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 
@@ -61,4 +63,8 @@ def answer(event: str, words: str) -> Answer:
     return as_json(message=words) if words else SILENT
 
 
-HOST = Host("opencode", KINDS, TOOLS, common, answer, refine=refine)
+def add_context(answer: Answer, event: str, text: str) -> Answer:
+    return as_json(**json.loads(answer.stdout or b"{}"), context=text)
+
+
+HOST = Host("opencode", KINDS, TOOLS, common, answer, refine=refine, add_context=add_context)

@@ -26,7 +26,8 @@ const client = { tui: { showToast: async (told) => { toasts.push(told.body.messa
 const hooks = await plugins[0]({ client, directory: "/work/p", worktree: "/work" })
 const sessionID = "s"
 const before = (tool, callID, args) => hooks["tool.execute.before"]({ tool, sessionID, callID }, { args })
-await hooks["chat.message"]({ sessionID: "s", messageID: "m" }, {})
+const parts = [{ id: "prt_1", type: "text", text: "please" }]
+await hooks["chat.message"]({ sessionID: "s" }, { message: { id: "m" }, parts })
 await before("read", "0", { filePath: "/r" })
 await before("bash", "1", { command: "rm -rf x" })
 await hooks["tool.execute.after"]({ tool: "bash", sessionID: "s", callID: "1", args: {} }, {})
@@ -36,7 +37,7 @@ await hooks.event({ event: { type: "message.updated", properties: {} } })
 await hooks.event({ event: { type: "session.error", properties: { sessionID: "s", error: {} } } })
 await hooks.event({ event: { type: "session.deleted", properties: { info: { id: "s" } } } })
 for (const name of ["chat.message", "tool.execute.before", "tool.execute.after", "event"]) await hooks[name]()
-console.log(JSON.stringify({ toasts }))
+console.log(JSON.stringify({ toasts, parts }))
 """
 
 
@@ -91,10 +92,26 @@ def test_safekept_is_told_before_and_after_each_tool_that_may_change_something(t
         *("end", "end", "session-end"),
     ]
     assert {call.session for call in calls} == {"s"}
+    assert calls[0].turn == "m"
     assert calls[1].shell and calls[1].directory == "/work/p" and calls[1].session == "s"
     assert calls[3].paths == ("/work/p/a",)
     assert "read" not in {row.get("tool") for row in rows}
-    assert seen["toasts"] == []
+    assert seen["toasts"] == [] and len(seen["parts"]) == 1
+
+
+def test_what_the_model_has_to_know_is_a_hidden_part_at_the_end_of_the_message(tmp_path, javascript, user):
+    script = '#!/bin/sh\ncat > /dev/null; printf \'{"context": "it was undone"}\'\n'
+    _, seen = told(tmp_path, javascript, user, script)
+    person, ours = seen["parts"]
+    assert person["text"] == "please" and seen["toasts"] == []
+    assert ours.pop("id") > person["id"]
+    assert ours == {
+        "sessionID": "s",
+        "messageID": "m",
+        "type": "text",
+        "text": "it was undone",
+        "synthetic": True,
+    }
 
 
 @pytest.mark.parametrize(
@@ -105,6 +122,7 @@ def test_safekept_is_told_before_and_after_each_tool_that_may_change_something(t
         "#!/bin/sh\necho 'not json'; echo oops >&2; kill -9 $$\n",
         "#!/nowhere/interpreter\n",
         '#!/bin/sh\ncat > /dev/null; printf \'{"message": "nothing is protected"}\'\n',
+        "#!/bin/sh\ncat > /dev/null; printf '[]'\n",
     ],
 )
 def test_nothing_that_safekept_does_can_stop_a_tool(tmp_path, javascript, user, script):

@@ -1,7 +1,8 @@
 """opencode: its plugins are JavaScript, so a small file of ours tells safekept what is about to happen.
 
 The file is ours as a whole. It waits for the answer before a tool runs, never throws into opencode, gives
-up after a while, and shows what safekept has to say as a toast.
+up after a while, and shows what safekept has to say as a toast. What the model has to know goes into the
+person's message as a part of its own, which opencode does not show.
 """
 
 from __future__ import annotations
@@ -42,13 +43,22 @@ export const Safekept = async ({ client, directory, worktree }) => {
       } catch { done("") }
     }).then(async (said) => {
       try {
-        const { message } = said.trim() ? JSON.parse(said) : {}
+        const { message, context } = said.trim() ? JSON.parse(said) : {}
         if (message) await client?.tui?.showToast?.({ body: { message, variant: "warning" } })
+        return context
       } catch {}
     })
+  const add = (text, sessionID, { message, parts }) => {
+    const id = parts.at(-1).id + "s" // after the last one, since opencode sorts them
+    parts.push({ id, sessionID, messageID: message.id, type: "text", text, synthetic: true })
+  }
   return {
-    "chat.message": async (input) =>
-      await tell({ hook: "chat.message", sessionID: input?.sessionID, messageID: input?.messageID }),
+    "chat.message": async (input, output) => {
+      const { sessionID } = input ?? {}
+      const messageID = input?.messageID ?? output?.message?.id
+      const context = await tell({ hook: "chat.message", sessionID, messageID })
+      try { if (context) add(context, sessionID, output) } catch {}
+    },
     "tool.execute.before": async (input, output) => {
       const { tool, sessionID, callID } = input ?? {}
       const args = output?.args
