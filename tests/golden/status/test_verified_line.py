@@ -75,7 +75,7 @@ def test_the_databases_of_a_proven_snapshot_count_as_checked(here, home, monkeyp
         (snapshot,) = (one for one in list_snapshots(repository)[0] if public_id(one) == proven)
         mark_proven(repository, [snapshot], lock, now_ns=time.time_ns())
     shown = say("status").out
-    assert "databases sound" in shown and "the last verified one" not in shown
+    assert "its databases sound" in shown and "the last verified one" not in shown
     assert verified(here) == proven
     (document,) = json.loads(say("status", "--json").out)["homes"]
     assert document["last_snapshot"]["databases"] == "sound"

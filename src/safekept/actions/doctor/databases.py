@@ -73,7 +73,7 @@ def _lost(
     """What fell since the newest snapshot, as the next one would see it; the rest of it the status says."""
     if not home.now.census:
         return
-    settings = count_now(home.home, layout, home.now.census, quick=False)
+    settings = count_now(home.home, layout, home.now.census)
     after = {profile: {**settings[profile], **rows.get(profile, {})} for profile in settings}
     known = {(fall.profile, fall.name) for fall in home.now.lost.falls}
     falls = [one for one in falls_of(home.now.census, after) if (one.profile, one.name) not in known]

@@ -12,7 +12,7 @@ from typing import Any
 
 from safekept.core.files.small import read_document
 from safekept.core.records import dataclass
-from safekept.home.health import Counts, Lost, Shrinkage, count_now, lost_of, no_databases, shrunk
+from safekept.home.health import Counts, Lost, QuickLook, Shrinkage, count_now, lost_of, no_databases, shrunk
 from safekept.home.layout import Layout
 
 from ..base.context import UserContext
@@ -40,6 +40,7 @@ class HomeNow:
     snapshot: str = ""  # the short id of that one
     restore: tuple[str, ...] = ()  # what of it brings that back; nothing: the whole home
     census: Counts = field(default_factory=dict)  # what that snapshot counted
+    unread: tuple[str, ...] = ()  # settings and databases that changed since, and that nobody looked into
 
 
 def falls_of(before: Counts, after: Counts, *, whole: bool = True) -> tuple[Shrinkage, ...]:
@@ -53,23 +54,28 @@ def look_now(
     databases: Iterable[str],
     census: Counts,
     excused: Callable[[Shrinkage], bool],
+    since: float,
     *,
     isolated: bool = False,
-) -> tuple[dict[str, str], Lost]:
-    """Files that are no databases any more, and what is lost; nothing in a home of somebody else's.
+) -> tuple[dict[str, str], Lost, tuple[str, ...]]:
+    """Files that are no databases any more, what is lost, and what was not read.
 
-    `excused`: whether a fall is no loss.
+    `excused`: whether a fall is no loss. `since`: when `census` was counted.
     """
     try:
         owner = os.stat(home).st_uid
     except OSError:
-        return {}, Lost()
+        return {}, Lost(), ()
     if os.geteuid() == 0 and owner != 0:
-        return {}, Lost()  # root opens nothing in other people's homes by itself
+        # Root opens nothing in other people's homes by itself.
+        return {}, Lost(), tuple(path for path in databases if layout.database(path))
     known = [path for path in databases if layout.database(path)]
-    after = count_now(home, layout, census)
+    noise = no_databases(home, layout, known, isolated=isolated)
+    quick = QuickLook(home, layout, since, isolated)
+    after = count_now(home, layout, census, quick)
     falls = [one for one in falls_of(census, after) if not excused(one)]
-    return no_databases(home, layout, known, isolated=isolated), lost_of(falls, census, after)
+    unread = tuple(path for path in quick.unread if path not in noise)
+    return noise, lost_of(falls, census, after), unread
 
 
 def restored_since(context: UserContext, home: str, when: float) -> Callable[[str], bool]:

@@ -101,6 +101,7 @@ class HomeStatus:
             "last_proof": receipt_facts(self.proof),
             "last_drill": receipt_facts(self.drill),
             "not_covered": self.coverage.as_dict() if self.coverage else None,
+            "not_looked_at": list(self.now.unread),
             "leftovers": [one.as_dict() for one in self.leftovers],
             "alarms": [one.as_dict() for one in self.alarms],
             **self.growth.as_dict(),
@@ -233,7 +234,7 @@ def _now(
         return taken_out(context, home, layout, one, since) or is_meant(context, home, one, since)
 
     databases = {**states, **stored_damaged}
-    noise, lost = look_now(home, layout, databases, census, excused, isolated=isolated)
+    noise, lost, unread = look_now(home, layout, databases, census, excused, since, isolated=isolated)
     reasons = {gap.path: gap.reason for gap in coverage.of(Outcome.DAMAGED)} if coverage else {}
     back = restored_since(context, home, last.time) if stored_damaged else (lambda path: False)
     sound = sound_to_the_doctor(context, home, last.time) if stored_damaged else set()
@@ -249,7 +250,7 @@ def _now(
         for path in dict.fromkeys((*stored_damaged, *noise))
     ]
     holder = (whole or last).short
-    return HomeNow(tuple(found), lost, holder, _places_back(view, layout, whole, lost), census)
+    return HomeNow(tuple(found), lost, holder, _places_back(view, layout, whole, lost), census, unread)
 
 
 def _states(shown: Sequence[Listed], newest: LastSnapshot, coverage: Coverage | None) -> Mapping[str, str]:

@@ -29,7 +29,7 @@ from .growth import sparkline
 
 _COLOURS = {NOT_PROTECTED: "red", PARTLY: "yellow", THIS_MACHINE: "green", MACHINE_LOST: "green"}
 _DATABASES = {
-    "sound": "databases sound",
+    "sound": "its databases sound",
     "unverified": "databases not rechecked",
     "damaged": "a database is DAMAGED",
 }
@@ -129,6 +129,9 @@ def _show_home(screen: Screen, status: Status, home: HomeStatus) -> None:
         why = here[0].here if len({one.here for one in here}) == 1 else "would be lost with this machine"
         screen.fact("Copy here", f"{_copies(here, status.time)}; {'it' if len(here) == 1 else 'each'} {why}")
     screen.fact("Proven", _proven(screen, home, now))
+    if unread := home.now.unread:
+        what = screen.path(unread[0]) + (f" and {len(unread) - 1:,} more" if len(unread) > 1 else "")
+        screen.fact("Contents", NextStep("doctor", home.named, before=f"of {what} not looked at:"))
     _show_gaps(screen, home)
     _show_lean(screen, home.coverage.lean if home.coverage else {})
     for one in home.leftovers:

@@ -161,6 +161,11 @@ class Check:
         while self._worker is not None and not self._worker.wait(_BEAT):
             beat()
 
+    def wait_at_most(self, seconds: float) -> None:
+        """Until it has finished, or that time is over."""
+        if self._worker is not None:
+            self._worker.wait(seconds)
+
     def stop(self) -> None:
         """End it now. The connection may be closed afterwards."""
         self._stopped = True

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from .databases import judge
     from .health import Health, examine
     from .home_loss import Counts, Examination, HomeLoss, Shrinkage, places_of, shrunk
-    from .live_counts import count_now, no_databases
+    from .live_counts import QuickLook, count_now, no_databases
     from .lost import Lost, lost_of
     from .recorded import Directory, Recorded, Since, beside, owner_of
 
@@ -18,7 +18,7 @@ __getattr__ = doors(
         "databases": "judge",
         "health": "Health examine",
         "home_loss": "Counts Examination HomeLoss Shrinkage places_of shrunk",
-        "live_counts": "count_now no_databases",
+        "live_counts": "QuickLook count_now no_databases",
         "lost": "Lost lost_of",
         "recorded": "Directory Recorded Since beside owner_of",
     },

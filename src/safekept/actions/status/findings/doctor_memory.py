@@ -1,4 +1,4 @@
-"""What the doctor found when it last looked closely, for a status that opens no database.
+"""What the doctor found when it last looked closely, for a status that looks quickly.
 
 Only what counts and what a status does not see by itself. It counts until the doctor looks again, or until a
 later snapshot of the same home has checked the same databases.
@@ -82,5 +82,7 @@ def _settled(context: UserContext, home: HomeStatus, one: Finding, when: float) 
         return True
     if any(now.path == one.path for now in home.now.databases) or one.code == "damaged-when-stored":
         return True
+    if one.code == "lost-since" and home.now.census and not home.now.unread:
+        return True  # whatever is lost, this look found by itself
     back = restored_since(context, home.home, when)
     return all(map(back, one.path.split(PATHS)))

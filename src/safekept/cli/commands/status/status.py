@@ -70,7 +70,7 @@ def command(
 
     For each home: its last snapshot, archive, copy off this host and proven restore, what is not kept
     and why, and how it grows. Then the vault and its key, projects, and the schedule. Nothing is changed;
-    a home gets a quick look, and its databases are not locked. `safekept` alone is the same.
+    a home gets a quick look, and a database that is locked is not waited for. `safekept` alone is the same.
     """
     _refuse_what_does_not_fit(short, prometheus, plot, as_json)
     settings, context, console = start(as_json)

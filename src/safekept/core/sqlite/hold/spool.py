@@ -43,7 +43,10 @@ class Spool:
     """One file (and, while SQLite recovers it, its sidecars) in the scratch directory."""
 
     def __init__(self, directory: str, needed: int) -> None:
-        """Make an empty one. Raises NoSpool where `needed` bytes would not fit, or none can be made."""
+        """Make an empty one. Raises NoSpool where `needed` bytes would not fit, or none can be made.
+
+        An empty `directory`: nothing is to be copied.
+        """
         try:
             if free_bytes(directory) < needed + MARGIN:
                 raise NoSpool(directory, needed)

@@ -77,7 +77,7 @@ def old_enough(status: os.stat_result) -> bool:
     Kernels before 6.13 stamp files by a clock that ticks every few milliseconds, and some
     filesystems keep whole seconds only.
     """
-    return _fresh_for(status) <= 0
+    return fresh_for(status) <= 0
 
 
 def settled(descriptor: int) -> os.stat_result:
@@ -87,11 +87,11 @@ def settled(descriptor: int) -> os.stat_result:
     and what looked like a database at rest must then be looked at again.
     """
     status = os.fstat(descriptor)
-    wait = _fresh_for(status)
+    wait = fresh_for(status)
     if wait > 0:
         time.sleep(wait)
         status = os.fstat(descriptor)
-        if _fresh_for(status) > 0:
+        if fresh_for(status) > 0:
             raise NotLive
     return status
 
@@ -101,7 +101,8 @@ def quiet_for(status: os.stat_result, seconds: float) -> bool:
     return time.time() - status.st_mtime_ns / 1e9 >= seconds
 
 
-def _fresh_for(status: os.stat_result) -> float:
+def fresh_for(status: os.stat_result) -> float:
+    """Seconds until the time of a file is old enough; 0 or less: it is."""
     grain = 2.0 if status.st_mtime_ns % 1_000_000_000 == 0 else 0.05
     age = time.time() - status.st_mtime_ns / 1e9
     return grain - age if age >= 0 else 0.0

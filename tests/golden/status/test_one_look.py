@@ -1,0 +1,116 @@
+"""Status and doctor take one look: what is lost in settings and databases both see, or it is named."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+
+import pytest
+
+import safekept
+from support.commands.in_process import spoken
+from support.home.database_holder import held
+from support.home.homes import make_hermes_home
+from support.users.states import made, write
+
+NOT_LOOKED_AT = "Contents   of state.db not looked at: `safekept doctor`"
+
+
+@pytest.fixture
+def state(tmp_path):
+    return made("fresh", tmp_path)
+
+
+@pytest.fixture
+def say(state, monkeypatch):
+    return spoken(monkeypatch, state.user)
+
+
+def losses(say, command, within):
+    found = json.loads(say(command, "--json").out)
+    found = found["verdict"][within] if command == "status" else found[within]
+    return [one["text"] for one in found if one["code"] == "lost-since"]
+
+
+def seen_first_by_status(say):
+    """What status says before any doctor looked, and doctor after it: the same."""
+    status = losses(say, "status", "reasons")
+    assert status == losses(say, "doctor", "findings")
+    assert status == losses(say, "status", "reasons"), "and once, after the doctor wrote it down"
+    return status
+
+
+def forget_conversations(state, where="", but=1):
+    path = os.path.join(state.home, where, "state.db")
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        kept = [row[0] for row in database.execute("select id from sessions limit ?", (but,))]
+        marks = ",".join("?" * len(kept))
+        database.execute(f"delete from messages where session_id not in ({marks})", kept)
+        database.execute(f"delete from sessions where id not in ({marks})", kept)
+        database.commit()
+        return database.execute("select count(*) from messages").fetchone()[0]
+
+
+def test_settings_that_were_cut_off_are_seen_by_status_itself(state, say):
+    assert losses(say, "status", "reasons") == []
+    write(state, "config.yaml", "model: big\n")
+    (text,) = seen_first_by_status(say)
+    assert text.startswith(f"lost in {state.home}: settings ") and text.endswith("settings sections 4 → 1")
+    assert say("status", "--check").code == 4 and "ALARM" in say("status", "--short").out
+
+
+def test_conversations_that_were_deleted_are_seen_by_status_itself(state, say):
+    left = forget_conversations(state)
+    (text,) = seen_first_by_status(say)
+    assert text.startswith(f"lost in {state.home}: sessions 4 → 1, messages 40 → {left}")
+    assert "ALARM" in say("status", "--short").out
+
+
+def test_so_are_those_of_a_profile(state, say):
+    make_hermes_home(os.path.join(state.home, "profiles", "coder"), profiles=(), awkward=False)
+    assert say("snapshot").code == 0
+    forget_conversations(state, "profiles/coder")
+    (text,) = seen_first_by_status(say)
+    assert text.startswith(f"lost in {state.home}: profiles/coder: sessions 4 → 1")
+
+
+def test_beside_an_agent_that_is_writing_the_committed_rows_are_counted(state, say):
+    path = os.path.join(state.home, "state.db")
+    with held(path, "delete from sessions", "delete from messages", "select * from sessions") as agent:
+        (text,) = losses(say, "status", "reasons")
+        assert "sessions 4 → 0, messages 40 → 0" in text
+        agent.run("insert into sessions (id, source, started_at) values ('new', 'cli', 1.0)")
+
+
+def test_a_database_that_somebody_keeps_locked_is_not_waited_for_and_reported_as_not_looked_at(state, say):
+    path = os.path.join(state.home, "state.db")
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute("pragma journal_mode=delete")
+    with held(path, "begin exclusive"):
+        shown = say("status")
+        assert NOT_LOOKED_AT in shown.out and "lost in" not in shown.out
+        (home,) = json.loads(say("status", "--json").out)["homes"]
+        assert home["not_looked_at"] == ["state.db"]
+    assert "not looked at" not in say("status").out
+
+
+def test_in_a_process_that_may_have_it_open_itself_no_database_is_opened(state, say):
+    forget_conversations(state)
+    (home,) = safekept.status().homes
+    assert home.now.unread == ("state.db",)
+
+
+def test_what_did_not_change_since_the_snapshot_is_not_read(state, say, monkeypatch):
+    def refused(*_):
+        raise AssertionError("read again")
+
+    monkeypatch.setattr("safekept.home.health.live_counts.count_rows", refused)
+    monkeypatch.setattr("safekept.home.census.count_document", refused)
+    monkeypatch.setattr("safekept.home.health.live_counts._UNSURE", -3600 * 10**9)
+    assert "not looked at" not in say("status").out
+
+
+def test_the_line_of_a_snapshot_speaks_of_its_own_time(state, say):
+    assert ", its databases sound, " in say("status").out
