@@ -46,6 +46,7 @@ CALLS = {
     "vault key list": "",
     "vault key add": "! --passphrase-command false",
     "vault key remove": "! none --dry-run",
+    "vault key renew": "!",
     "vault key export": "",
     "vault kit": "",
     "vault unlock": "--dry-run",

@@ -201,7 +201,7 @@ def test_removing_a_key_needs_its_id_another_key_and_consent(safekept, here, vau
         "error: vault-key-in-use\n"
         f"  The key {current[:8]} is the one that this vault was opened with\n\n"
         "  Kept       No key was removed\n"
-        "  Next       Open the vault with another key, then remove this one\n",
+        "  Next       Put a new one in its place: `safekept vault key renew`\n",
     )
     added = json.loads(
         safekept("vault", "key", "add", "--passphrase-command", "echo four words are enough", "--json").stdout

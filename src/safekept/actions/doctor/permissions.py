@@ -20,17 +20,13 @@ def look_at_permissions(case: Case) -> Iterator[Finding]:
     here = case.context
     yield from _private(case, here.places.vault_key_file, "the key of the vault", PARTLY)
     if case.key_mode & _EVERYBODY and not mode_of(here.places.vault_key_file) & _EVERYBODY:
-        old = next((key.id[:8] for key in case.status.vault.keys if key.current), "ID")
         yield Finding(
             "key-was-open",
             PARTLY,
             "everybody on this machine could read the key of the vault until now: "
             f"{here.places.vault_key_file}",
             (f"its mode was {case.key_mode:04o}", "opening the vault closed it: only you can read it now"),
-            (
-                NextStep("vault key add", before="If others use this machine, add a new key:"),
-                NextStep("vault key remove", (old,), before="and take the old one away:"),
-            ),
+            (NextStep("vault key renew", before="If others use this machine, put a new key in its place:"),),
             alarm=True,
         )
     for path, what in (

@@ -261,7 +261,7 @@ class Repository:
             raise KeyInUse(
                 f"The key {self.key_id[:8]} is the one that this vault was opened with",
                 kept="No key was removed",
-                next_steps=("Open the vault with another key, then remove this one",),
+                next_steps=(NextStep("vault key renew", before="Put a new one in its place:"),),
             )
         self.storage.delete(FileKind.KEY, matches[0])
         return matches[0]

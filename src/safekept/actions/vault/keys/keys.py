@@ -137,7 +137,7 @@ def key_to_remove(repository: Repository, prefix: str) -> ListedKey:
         raise KeyInUse(
             f"The key {matches[0].id[:8]} is the one that this vault was opened with",
             kept="No key was removed",
-            next_steps=("Open the vault with another key, then remove this one",),
+            next_steps=(NextStep("vault key renew", before="Put a new one in its place:"),),
         )
     return matches[0]
 

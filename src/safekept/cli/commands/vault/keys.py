@@ -7,6 +7,7 @@ import os
 import click
 
 from safekept.actions.base.context import UserContext
+from safekept.actions.offsite.destination import VAULT
 from safekept.actions.status.recent import recent
 from safekept.actions.status.vault_status import old_keys
 from safekept.actions.vault.keys.keys import (
@@ -132,6 +133,48 @@ def remove_command(id: str, yes: bool, dry_run: bool, as_json: bool) -> int:
     return 0
 
 
+@click.command("renew")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@json_option
+def renew_command(yes: bool, as_json: bool) -> int:
+    """Put a new key in the place of the one in the key file; the old one opens the vault no more.
+
+    For a key that somebody else may have read. The old one goes once the new one is proven to open the
+    vault. Killed at any time, the vault still opens, and the same command goes on. The old key file is
+    kept: copies of the vault take the new key with the next push, and open with the old one until then.
+    """
+    from safekept.actions.vault.keys.renewal import renew_key
+
+    settings, context, console = start(as_json)
+    with open_vault(context, listener=console.notes()) as repository:
+        if not yes:
+            if not console.can_ask():
+                raise ConsentNeeded(
+                    f"a new key in the place of {repository.key_id[:8]} needs your consent",
+                    kept="No key was added or removed",
+                    next_steps=(NextStep("vault key renew", ("--yes",), before="Agree to it:"),),
+                )
+            console.line(
+                f"A kit that was written with this key ({repository.key_id[:8]}) opens nothing afterwards"
+            )
+            if not console.ask(f"Put a new key in the place of {repository.key_id[:8]}?"):
+                raise click.Abort
+        done = renew_key(context, repository)
+    renewed = context_from(settings)
+    kits = refresh_kit(renewed, console.notes())
+    facts = {"key": done.key, "removed": list(done.removed), "kept": list(done.kept)}
+    console.document({"vault": context.places.vault, **facts, "kit": kit_document(kits)})
+    console.heading(f"The vault {path_text(context.places.vault)} has a new key")
+    console.fact("Key", f"{done.key[:8]}, in {path_text(context.places.vault_key_file)}")
+    console.fact("Removed", f"{', '.join(one[:8] for one in done.removed)}: it opens the vault no more")
+    console.fact("Kept", f"the old key, in {path_text(', '.join(done.kept))}")
+    show_kit(console, kits)
+    if any(VAULT in one.takes for one in context.choices.destinations):
+        again = "Copies open with the old key until they have the new one; take the old one away there, too:"
+        console.line(NextStep("push", ("--prune",), before=again))
+    return 0
+
+
 @click.command("export")
 @click.option(
     "-o",
@@ -171,6 +214,10 @@ TABLE = {
     "remove": (
         "safekept.cli.commands.vault.keys:remove_command",
         "Take a key away; never the last one in use.",
+    ),
+    "renew": (
+        "safekept.cli.commands.vault.keys:renew_command",
+        "A new key in the place of the one in use.",
     ),
     "export": ("safekept.cli.commands.vault.keys:export_command", "Show the key, or write it to a file."),
 }
