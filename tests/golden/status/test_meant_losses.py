@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shutil
+import sqlite3
 
 import pytest
 
@@ -73,7 +75,7 @@ def test_a_profile_that_a_person_removed_is_meant_by_a_short_command(state, say)
     assert say("snapshot").code == 0
     shutil.rmtree(os.path.join(state.home, "profiles", "writer"))
     (command,) = commands(say("status"))
-    assert command == f"status --acknowledge lost-since:{state.home}:profiles/writer=gone"
+    assert re.fullmatch("status --acknowledge lost-since-[0-9a-f]{6}", command)
     assert say(*command.split()).code == 0
     assert losses(say) == []
     forget_memories(state)
@@ -91,6 +93,27 @@ def test_what_was_meant_once_and_came_back_is_a_loss_the_next_time(state, say):
         (command,) = commands(say("status"))
         assert say(*command.split()).code == 0
         assert losses(say) == []
+
+
+def test_the_command_means_what_was_lost_when_it_was_printed_and_no_more(state, say):
+    forget_memories(state, "MEMORY.md")
+    os.unlink(os.path.join(state.home, "SOUL.md"))
+    (command,) = commands(say("status"))
+    forget_memories(state)
+    late = say(*command.split())
+    assert late.code == 1 and "error: no-such-alarm" in late.err, late
+    assert losses(say)
+
+
+def test_what_only_the_doctor_saw_is_meant_by_the_command_that_it_prints(state, say, monkeypatch):
+    monkeypatch.setattr("safekept.home.health.live_counts.count_rows", lambda *_: None)  # a large one
+    with contextlib.closing(sqlite3.connect(os.path.join(state.home, "state.db"))) as database:
+        database.executescript("delete from messages; delete from sessions;")
+    assert commands(say("status")) == set()
+    (command,) = commands(say("doctor"))
+    assert commands(say("status")) == {command}, "what the doctor found counts"
+    assert say(*command.split()).code == 0
+    assert losses(say) == []
 
 
 def test_an_alarm_about_a_loss_is_ended_by_the_same_words(state, say):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import sqlite3
 
 import pytest
@@ -26,6 +27,10 @@ def state(tmp_path):
 @pytest.fixture
 def say(state, monkeypatch):
     return spoken(monkeypatch, state.user)
+
+
+def reasons(say):
+    return json.loads(say("status", "--json").out)["verdict"]["reasons"]
 
 
 def losses(say, command, within):
@@ -74,6 +79,21 @@ def test_so_are_those_of_a_profile(state, say):
     forget_conversations(state, "profiles/coder")
     (text,) = seen_first_by_status(say)
     assert text.startswith(f"lost in {state.home}: profiles/coder: sessions 4 → 1")
+
+
+def test_a_profile_that_lost_nearly_everything_comes_back_by_one_short_command(state, say):
+    coder = os.path.join(state.home, "profiles", "coder")
+    make_hermes_home(coder, profiles=(), awkward=False)
+    assert say("snapshot").code == 0
+    shutil.rmtree(coder)
+    os.mkdir(coder)
+    write(state, "profiles/coder/config.yaml", "plugins:\n  enabled:\n  - safekept\n")
+    (one,) = [one for one in reasons(say) if one["code"] == "lost-since"]
+    back, meant = one["commands"]
+    assert back["verb"] == "snapshot restore" and back["arguments"][1:] == ["profiles/coder"]
+    assert len(say("status").out.partition("  Also ")[0].splitlines()) <= 8
+    assert say("snapshot", "restore", *back["arguments"], "--yes").code == 0
+    assert losses(say, "status", "reasons") == losses(say, "doctor", "findings") == []
 
 
 def test_beside_an_agent_that_is_writing_the_committed_rows_are_counted(state, say):

@@ -30,6 +30,16 @@ def loss_name(home: str, falls: Iterable[Shrinkage], gone: Collection[str] = ())
     return f"{LOST_SINCE}:{home}:{','.join([*counts, *whole])}"
 
 
+def short_name(name: str) -> str:
+    """What a person types for it: `lost-since-3f2a91`. It means what is found now, and nothing else later."""
+    kind, _, rest = name.partition(":")
+    if not rest:
+        return name
+    from hashlib import sha256
+
+    return f"{kind}-{sha256(name.encode('utf-8', 'surrogateescape')).hexdigest()[:6]}"
+
+
 def declined_for_good(context: UserContext) -> frozenset[str]:
     """Names of findings that do not count, whenever they are found.
 

@@ -82,7 +82,7 @@ def _lost(
     falls = [one for one in falls if not is_meant(case.context, home.home, one, since)]
     if falls:
         lost = lost_of(falls, home.now.census, after)
-        yield lost_since(home.home, lost, home.now.snapshot, lost.places(layout), home.named)
+        yield lost_since(home.home, lost, home.now.snapshot, lost.named_places(layout), home.named)
 
 
 @contextlib.contextmanager

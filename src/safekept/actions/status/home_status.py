@@ -263,7 +263,7 @@ def _states(shown: Sequence[Listed], newest: LastSnapshot, coverage: Coverage | 
 
 def _places_back(view: VaultView, layout: Layout, whole: LastSnapshot | None, lost: Lost) -> tuple[str, ...]:
     """What brings back what is lost: those of its places that the snapshot has."""
-    paths = lost.places(layout)
+    paths = lost.named_places(layout)
     snapshot = next((one for one in view.snapshots if whole is not None and public_id(one) == whole.id), None)
     if not paths or view.repository is None or snapshot is None:
         return paths

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .check import verify
     from .fold import DatabaseDamaged
     from .format import HEADER, SIDECARS, is_database
+    from .hold.rows import count_rows
     from .holders import Holder
     from .restore import DatabaseHeld, DatabaseLocked, Watch, restore_into, watching
 
@@ -23,6 +24,7 @@ __getattr__ = doors(
         "check": "verify",
         "fold": "DatabaseDamaged",
         "format": "HEADER SIDECARS is_database",
+        "hold.rows": "count_rows",
         "holders": "Holder",
         "restore": "DatabaseHeld DatabaseLocked Watch restore_into watching",
     },

@@ -15,8 +15,8 @@ from dataclasses import field
 
 from safekept.core.files.small import read_regular, read_start
 from safekept.core.records import dataclass
+from safekept.core.sqlite import count_rows
 from safekept.core.sqlite.format import HEADER
-from safekept.core.sqlite.rows import count_rows
 
 from ..layout.layout import Layout
 from ..layout.patterns import Matcher

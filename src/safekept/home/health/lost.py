@@ -15,6 +15,8 @@ from .home_loss import Counts, Shrinkage, places_of
 
 #: A profile that had so many classes, and now holds nothing of any, is gone, though a directory is left.
 _CLASSES = 3
+#: More places than this in one profile, and its directory is named instead: a command is to be read.
+_PLACES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,19 @@ class Lost:
                 [*(path for fall in self._alone for path in places_of(layout, fall)), *self.profiles]
             )
         )
+
+    def named_places(self, layout: Layout) -> tuple[str, ...]:
+        """The same for a command that a person reads: a profile with many of them is named by itself."""
+        inside = {
+            one: self._below(one, layout) for one in dict.fromkeys(fall.profile for fall in self._alone)
+        }
+        many = {one: set(paths) for one, paths in inside.items() if one != "default" and len(paths) > _PLACES}
+        few = [path for path in self.places(layout) if not any(path in paths for paths in many.values())]
+        return tuple(dict.fromkeys([*few, *many]))
+
+    def _below(self, profile: str, layout: Layout) -> list[str]:
+        falls = (fall for fall in self._alone if fall.profile == profile)
+        return list(dict.fromkeys(path for fall in falls for path in places_of(layout, fall)))
 
 
 def lost_of(falls: Iterable[Shrinkage], before: Counts, after: Counts, *, every: bool = True) -> Lost:

@@ -9,7 +9,7 @@ import sqlite3
 
 import pytest
 
-from safekept.core.sqlite.rows import count_rows
+from safekept.core.sqlite import count_rows
 from support.home.database_holder import held
 
 ITEMS = {"items": "SELECT count(*) FROM item"}

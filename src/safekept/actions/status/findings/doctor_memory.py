@@ -16,6 +16,7 @@ from safekept.core.files import durable_write
 from safekept.core.finding import Finding
 from safekept.core.next_step import NextStep, read_step, step_texts
 
+from ...alarms.declined import declined
 from ...base.context import UserContext
 from ..home_now import doctor_file, restored_since
 from ..home_status import HomeStatus
@@ -35,6 +36,7 @@ def remember(context: UserContext, findings: Iterable[Finding], now: float) -> N
             "text": one.text,
             "home": one.home,
             "path": one.path,
+            "declinable": one.declinable,
             "fix": step_texts(one.fix),
         }
         for one in findings
@@ -64,6 +66,7 @@ def remembered(context: UserContext, homes: Sequence[HomeStatus], now: float) ->
                 home=str(one["home"]),
                 alarm=bool(one["alarm"]),
                 path=str(one.get("path") or ""),
+                declinable=str(one.get("declinable") or ""),
             )
             for one in document["findings"]
         ]
@@ -84,5 +87,7 @@ def _settled(context: UserContext, home: HomeStatus, one: Finding, when: float) 
         return True
     if one.code == "lost-since" and home.now.census and not home.now.unread:
         return True  # whatever is lost, this look found by itself
+    if declined(context).get(one.declinable, 0.0) >= when:
+        return True  # it was meant
     back = restored_since(context, home.home, when)
     return all(map(back, one.path.split(PATHS)))

@@ -8,7 +8,7 @@ from safekept.core.finding import MEANT, PARTLY, Finding
 from safekept.core.next_step import NextStep, Step
 from safekept.home.health import Lost
 
-from ...alarms.meant import loss_name
+from ...alarms.meant import loss_name, short_name
 from ..home_now import DamagedDatabase
 
 #: Findings that a later snapshot of the same home says anew.
@@ -52,7 +52,7 @@ def lost_since(home: str, lost: Lost, snapshot: str, paths: Iterable[str], named
         PARTLY,
         text,
         (f"snapshot {snapshot} has it",),
-        (*fix, NextStep("status", ("--acknowledge", name), before=MEANT)),
+        (*fix, NextStep("status", ("--acknowledge", short_name(name)), before=MEANT)),
         home=home,
         alarm=True,
         declinable=name,

@@ -174,11 +174,14 @@ def of_destinations(
     fix = NextStep("destinations add", ("PLACE",), before="Name a place off this machine, then push:")
     if copies:
         reasons = tuple(f"{one.name} {one.here}" for one in copies)
-        tunnel = (
-            f"If {copies[0].name} is another machine after all (a tunnel leads there), add "
+        # A directory is where it is; of a server only its name says so.
+        tunnels = tuple(
+            f"If {one.name} is another machine after all (a tunnel leads there), add "
             "`elsewhere = true` to its table in the settings"
+            for one in copies
+            if not one.url.startswith("file:")
         )
-        yield Finding("no-copy-elsewhere", THIS_MACHINE, text, reasons, (fix, tunnel))
+        yield Finding("no-copy-elsewhere", THIS_MACHINE, text, reasons, (fix, *tunnels[:1]))
         return
     if unsaved:
         text, seen = f"nothing goes to {unsaved} again: it is not saved", f"one push went to {unsaved}"

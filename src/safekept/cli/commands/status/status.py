@@ -75,7 +75,7 @@ def command(
     _refuse_what_does_not_fit(short, prometheus, plot, as_json)
     settings, context, console = start(as_json)
     if acknowledge:
-        return _acknowledge(console, context, acknowledge)
+        return _acknowledge(console, context, acknowledge, home, layout)
     if short:
         return _short(console, settings, context, home, layout, check)
     from safekept.actions.status.status import look
@@ -118,10 +118,11 @@ def _refuse_what_does_not_fit(short: bool, prometheus: bool, plot: str, as_json:
         raise click.UsageError("--prometheus and --json are two formats; choose one.")
 
 
-def _acknowledge(console: Console, context: UserContext, name: str) -> int:
+def _acknowledge(console: Console, context: UserContext, name: str, home: str, layout: str) -> int:
     from safekept.actions.alarms.alarms import acknowledge
     from safekept.actions.undo.log import require_journal
 
+    name = _whole_name(context, name, home, layout)
     if name.partition(":")[0] in DECLINABLE:
         return _decline(console, context, name)
     seen = acknowledge(context, () if name == _ALL else (name,), listener=console.notes())
@@ -132,6 +133,17 @@ def _acknowledge(console: Console, context: UserContext, name: str) -> int:
     for alarm in seen:
         console.line(f"Acknowledged: {path_text(alarm.text)} ({alarm.id})")
     return 0
+
+
+def _whole_name(context: UserContext, name: str, home: str, layout: str) -> str:
+    """That of a finding of now, by its short one (`lost-since-3f2a91`); anything else as it is."""
+    if ":" in name or name.rpartition("-")[0] not in DECLINABLE:
+        return name
+    from safekept.actions.alarms.meant import short_name
+    from safekept.actions.status.status import look
+
+    found = (one.declinable for one in look(context, home, layout).verdict.findings if one.declinable)
+    return next((one for one in found if short_name(one) == name), name)
 
 
 def _decline(console: Console, context: UserContext, name: str) -> int:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from ..entries import EntryLost
-from ..events import silent
+from ...entries import EntryLost
+from ...events import silent
 
 #: Nothing is copied there: the ways that need a copy give up.
 _NO_COPIES = ""
@@ -24,9 +24,9 @@ def count_rows(path: str, queries: Mapping[str, str], seconds: float) -> dict[st
     """
     import sqlite3
 
-    from .check import Check
-    from .hold.pin import pin
-    from .hold.unopened import fresh_for
+    from ..check import Check
+    from .pin import pin
+    from .unopened import fresh_for
 
     try:
         if fresh_for(os.lstat(path)) > seconds:
