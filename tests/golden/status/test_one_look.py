@@ -89,7 +89,7 @@ def test_a_profile_that_lost_nearly_everything_comes_back_by_one_short_command(s
     os.mkdir(coder)
     write(state, "profiles/coder/config.yaml", "plugins:\n  enabled:\n  - safekept\n")
     (one,) = [one for one in reasons(say) if one["code"] == "lost-since"]
-    back, meant = one["commands"]
+    back, _ = one["commands"]
     assert back["verb"] == "snapshot restore" and back["arguments"][1:] == ["profiles/coder"]
     assert len(say("status").out.partition("  Also ")[0].splitlines()) <= 8
     assert say("snapshot", "restore", *back["arguments"], "--yes").code == 0
