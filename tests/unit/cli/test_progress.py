@@ -168,7 +168,9 @@ def test_an_index_that_is_made_again_says_how_far_it_is_and_how_long_it_takes(sc
         if one.done < one.total / 2:
             progress.listen(one)
     progress.close()
-    assert re.search(r"rebuilding .* of [\d.]+ KB, about \d+ s left", screen.getvalue()), screen.getvalue()
+    assert re.search(r"rebuilding .* of [\d.]+ KB, about \d+ (s|min) left", screen.getvalue()), (
+        screen.getvalue()
+    )
 
 
 def drawn_phases():
