@@ -17,6 +17,7 @@ import time
 import pytest
 
 from safekept.core.entries import Kind
+from safekept.vault.care import repack
 from safekept.vault.care.checking import check
 from safekept.vault.care.forgetting import forget, pin, unforget
 from safekept.vault.care.policy import Policy, Span, apply_policy
@@ -374,7 +375,10 @@ def pruned(vault, **options):
         return carry_out(vault, plan, lock)
 
 
-def test_restic_accepts_what_we_pinned_forgot_pruned_and_packed_anew(restic, place, secret, tmp_path):
+def test_restic_accepts_what_we_pinned_forgot_pruned_and_packed_anew(
+    restic, place, secret, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(repack, "FEW", 10)
     contents = [some_files(number) for number in range(20)]
     with Repository.init(LocalStorage(place), secret) as vault:
         made = [

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 # How much of each pack is used, which copy of a doubled blob stays, which packs are rewritten.
 # Pure bookkeeping over the index, the used ids and the sizes on disk: it reads and changes nothing.
 
-#: Fewer small packs than this of one kind are left alone: they would be repacked again and again.
-FEW = 10
+#: Fewer small packs than this of one kind are left alone: gathering them saves no room, and a push sends
+#: what was gathered once more. A night makes one of each kind.
+FEW = 40
 
 
 @dataclass(slots=True)
@@ -116,7 +117,9 @@ def choose_packs(packs: Mapping[bytes, PackFacts], max_unused: float) -> set[byt
     """The packs whose used blobs are worth packing again.
 
     Always: those that restic would not leave as they are. Then small ones, where there are enough of
-    them; then those with the largest unused share, until what stays unused is within `max_unused`.
+    them; then those with the largest unused share, until what stays unused is within `max_unused`. A pack
+    of which less than half is unused stays: to save a little, much would be written and pushed again.
+    With a `max_unused` of 0 nothing unused stays, whatever that costs.
     """
     partly = {pack: facts for pack, facts in packs.items() if facts.used_blobs}
     chosen = {pack for pack, facts in partly.items() if facts.rewrite}
@@ -133,6 +136,8 @@ def choose_packs(packs: Mapping[bytes, PackFacts], max_unused: float) -> set[byt
     for pack, facts in candidates:
         if unused <= allowed:
             break
+        if max_unused and facts.unused < facts.used:
+            continue
         chosen.add(pack)
         unused -= facts.unused
     return chosen

@@ -52,6 +52,12 @@ def small_packs(monkeypatch):
     monkeypatch.setattr(pack_module, "TARGET", 40_000)
 
 
+@pytest.fixture
+def gathers_soon(monkeypatch):
+    """Ten small packs of a kind are enough to be gathered."""
+    monkeypatch.setattr(prune_packs, "FEW", 10)
+
+
 def fill(vault, count=4):
     return [save_files(vault, some_files(number), time_ns=NOW + number) for number in range(count)]
 
@@ -155,7 +161,7 @@ def test_there_is_no_grace_when_the_disk_is_nearly_full(vault, monkeypatch):
     assert not plan_prune(vault, now_ns=NOW).grace_waived
 
 
-def test_small_packs_and_small_index_files_become_few(vault):
+def test_small_packs_and_small_index_files_become_few(vault, gathers_soon):
     contents = [{"a": os.urandom(500), "b": b"same"} for _ in range(30)]
     for number, files in enumerate(contents):
         save_files(vault, files, time_ns=NOW + number)
@@ -174,7 +180,7 @@ def test_a_few_small_packs_are_left_alone(vault):
     assert plan_prune(vault, now_ns=NOW).empty
 
 
-def test_blobs_are_copied_as_they_are(vault):
+def test_blobs_are_copied_as_they_are(vault, gathers_soon):
     """Neither compressed nor sealed a second time: the very same bytes lie in the new pack."""
     snapshot = fill(vault, 12)[0]
     blob = vault.load_tree(snapshot.tree).find("noise-0").blobs()[0]
@@ -184,6 +190,32 @@ def test_blobs_are_copied_as_they_are(vault):
     new = vault.index.lookup(BlobKind.DATA, blob)
     assert new.pack != place.pack
     assert vault.storage.read(FileKind.PACK, new.pack.hex(), new.offset, new.length) == before
+
+
+def test_a_pack_stays_until_half_of_it_is_unused(vault, small_packs):
+    """What a prune writes anew is sent anew by the next push: not to save a little."""
+    stay = {f"keep-{number}": os.urandom(12_000) for number in range(12)}
+    goes = {f"gone-{number}": os.urandom(7_000) for number in range(8)}
+    mixed = dict(sorted((stay | goes).items(), key=lambda item: item[0][-1]))
+    first = save_files(vault, mixed, time_ns=NOW)
+    save_files(vault, stay, time_ns=NOW + 1)
+    away(vault, [first])
+    data = names(vault, FileKind.PACK)
+    plan = plan_prune(vault, now_ns=NOW + 9, grace=0)
+    unused = {pack: sum(entry.length for entry in entries) for pack, entries in plan.repack.items()}
+    for pack, used in unused.items():
+        size = len(vault.storage.files[f"data/{pack.hex()[:2]}/{pack.hex()}"])
+        assert used <= size / 2, "only a pack of which half or more is unused is written anew"
+    assert len(plan.repack) < len(data) / 2
+    prune(vault)
+    assert read_all(vault) == [stay]
+    assert check(vault, read_data=1.0).findings == []
+
+
+def test_a_month_of_nights_is_not_gathered_again_and_again(vault):
+    """A night makes a small pack of each kind: rewriting them saves nothing, and a push sends them again."""
+    fill(vault, 30)
+    assert plan_prune(vault, now_ns=NOW + 99).repack == {}
 
 
 def test_unused_bytes_within_the_tolerance_stay(vault, small_packs):
@@ -393,7 +425,7 @@ def test_a_missing_or_truncated_pack_that_is_needed_stops_it(vault, harm):
     assert read_all(vault) == [some_files(1), some_files(2)]
 
 
-def test_a_damaged_blob_keeps_its_pack_and_nothing_else_is_held_up(vault):
+def test_a_damaged_blob_keeps_its_pack_and_nothing_else_is_held_up(vault, gathers_soon):
     made = fill(vault, 12)
     away(vault, made[:1])
     blob = vault.load_tree(made[5].tree).find("noise-5").blobs()[0]
@@ -411,7 +443,7 @@ def test_a_damaged_blob_keeps_its_pack_and_nothing_else_is_held_up(vault):
         assert found == {path: text for path, text in some_files(number).items() if path not in lost}
 
 
-def test_a_blob_that_is_not_what_its_id_says_is_never_copied(vault):
+def test_a_blob_that_is_not_what_its_id_says_is_never_copied(vault, gathers_soon):
     """Sealed with our key, but another content than its name: a bug or bad memory of whoever wrote it."""
     fill(vault, 12)
     builder = PackBuilder(BlobKind.DATA)
