@@ -147,9 +147,37 @@ def test_the_command_that_protects_a_home_elsewhere_names_it_and_finds_it(gone, 
     home = os.path.join(bare, "agents", "hermes")
     done = say("rebuild", gone.disk, "--key-file", gone.key, "--home", home)
     assert done.code == 0, done.err
-    assert f"Protect this machine: `safekept setup --home {home}`" in " ".join(done.out.split())
+    said = " ".join(done.out.split())
+    assert (
+        "Not here the vault with its history, the destinations and the schedule: with `--home` only" in said
+    )
+    assert f"Protect this machine: `safekept setup --home {home}`" in said
     found = say("setup", "--home", home, "--dry-run", "--json")
     assert found.code == 0 and home in found.out, found.err
+
+
+def test_a_home_elsewhere_calls_the_safekept_of_this_machine_and_uninstall_finds_it(tmp_path, bare, say):
+    dead = str(tmp_path / "dead")
+    gone = lose_a_machine(str(tmp_path / "gone"), small=True)
+    home, plugin = os.path.join(bare, "agents", "hermes"), os.path.join("plugins", "safekept")
+    os.makedirs(os.path.join(gone.home, plugin))
+    write(gone.home, f"{plugin}/plugin.yaml", "author: safekept\n")
+    old = {"command": [f"{dead}/safekept"], "version": "0.1.0", "environment": {"HOME": dead}}
+    write(gone.home, f"{plugin}/connection.json", json.dumps(old))
+    write(gone.home, "config.yaml", "model: x\nplugins:\n  enabled:\n  - safekept\n")
+    take(gone.here, gone.home)
+    words = ("rebuild", gone.here.places.vault, "--key-file", gone.key)
+    assert say(*words, "--home", f"{home}-only", "--home-only").code == 0
+    assert json.loads(read(f"{home}-only/{plugin}/connection.json")) == old, "nothing but the home"
+    done = say(*words, "--home", home)
+    assert done.code == 0, done.err
+    assert "Connected  Hermes\n" in done.out
+    assert json.loads(read(f"{home}/{plugin}/connection.json"))["environment"]["HOME"] == bare
+    gone_again = say("uninstall", "--yes", "--json")
+    assert gone_again.code == 0, gone_again.err
+    scopes = [one["scope"] for one in json.loads(gone_again.out)["disconnected"]]
+    assert sorted(scopes) == [home, f"{home}-only"]
+    assert "safekept" not in read(f"{home}/config.yaml") + read(f"{home}-only/config.yaml")
 
 
 def test_from_the_archive_that_lies_at_a_destination(gone, bare, say):

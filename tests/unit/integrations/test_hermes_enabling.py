@@ -143,3 +143,13 @@ def test_whatever_the_text_is_it_is_proven_or_left_alone(text):
         return
     assert is_enabled(after)
     assert enabled(after) == after
+
+
+@pytest.mark.parametrize("base", [None, "model: x\n"])
+@pytest.mark.parametrize("more", ["", "  disabled:\n  - bad\n", "z: 1\n"])
+def test_it_goes_from_settings_that_hermes_wrote_again_with_its_lists_at_the_margin(more, base):
+    text = "model: x\nplugins:\n  enabled:\n  - safekept\n" + more
+    wanted = meaning(text)
+    del wanted["plugins"]["enabled"]
+    wanted = {key: value for key, value in wanted.items() if value != {}}
+    assert meaning(disabled(text, base)) == wanted

@@ -171,22 +171,30 @@ class UserContext:
         """
         from safekept.home.layout import HomeNotFound, check_home, find_home
 
+        home = home or self._home_set_for(layout)
         if os.geteuid() == 0:
-            in_place = self._as_owner(home or self.choices.default_home, layout, existing)
+            in_place = self._as_owner(home, layout, existing)
             if in_place is not None:
                 return in_place
         found, name = self.home_and_layout_name(home, layout)
         chosen = self.layout(name)
-        if existing and (home or self.choices.default_home):
+        if existing and home:
             check_home(found, chosen)
-        named = bool(home or layout or self.choices.default_home)
-        named = named or bool(self.caller.environment.get(chosen.variable))
-        if existing and not home and not self.choices.default_home:
+        named = bool(home or layout or self.caller.environment.get(chosen.variable))
+        if existing and not home:
             try:
                 find_home(chosen, self.caller.environment, self.places.user_home)
             except HomeNotFound as error:
                 raise (error if named or self.was_here(found) else self._none_meant(HomeNotFound)) from None
         return HomeRef(found, chosen, named)
+
+    def _home_set_for(self, layout: str) -> str:
+        """The setting `home`; "" where another agent is named, which has a place of its own."""
+        home, place = self.choices.default_home, self.home_places.get(layout) if layout else None
+        if home and place is not None and place.default:
+            there = recognise_home(os.path.realpath(os.path.expanduser(home)), self.home_places)
+            return home if there in ("", layout) else ""
+        return home
 
     def was_here(self, home: str) -> bool:
         """Whether a home was ever kept: then whoever asks knows which one it is about."""
@@ -219,7 +227,7 @@ class UserContext:
 
         As root, a home of somebody else is refused: nothing in it is looked at here.
         """
-        home = home or self.choices.default_home
+        home = home or self._home_set_for(layout)
         if home == "~" or home.startswith("~/"):
             home = self.places.user_home + home[1:]
         name = layout or self.choices.default_layout

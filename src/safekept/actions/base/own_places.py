@@ -22,8 +22,14 @@ def own_places(context: UserContext) -> list[str]:
 
 
 def known_homes(context: UserContext) -> list[str]:
-    """The homes that the settings and the layouts name, links resolved; they need not exist."""
-    found = [os.path.realpath(context.choices.default_home)] if context.choices.default_home else []
+    """The homes that the settings and the layouts name, links resolved; they need not exist.
+
+    Whoever has to know which homes there are asks here, so that one at an unusual place is known to all.
+    """
+    plan, user_home = context.choices.schedule, context.places.user_home
+    named = [one for one in (context.choices.default_home, *(plan.homes if plan is not None else ())) if one]
+    spelled = [user_home + one[1:] if one == "~" or one.startswith("~/") else one for one in named]
+    found = [os.path.realpath(one) for one in spelled]
     for place in context.home_places.values():
         try:
             found.append(locate_home(place, context.caller.environment, context.places.user_home))

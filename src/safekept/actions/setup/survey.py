@@ -6,7 +6,8 @@ Nothing is changed by looking. What an agent's settings say is filled in by a fa
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, replace
 
 from safekept.core.agents import recognise_home
 from safekept.core.errors import SafekeptError
@@ -78,6 +79,8 @@ class Survey:
     homes: tuple[FoundHome, ...]
     agents: tuple[AgentPlace, ...]
     status: Status
+    #: What goes into the settings so that plain commands know these homes, by the names of the settings.
+    remember: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def has_vault(self) -> bool:
@@ -155,6 +158,47 @@ def find_homes(context: UserContext, named: Sequence[str] = ()) -> tuple[FoundHo
     return tuple(sorted(found.values(), key=lambda one: one.place.home != usual))
 
 
+def to_remember(context: UserContext, homes: Sequence[FoundHome]) -> dict[str, object]:
+    """The settings that make homes at unusual places known; none where every home is found anyway.
+
+    Such a home is the one that is meant from now on, unless that one is kept already: nothing is taken from
+    it, and both are looked after.
+    """
+    from safekept.schedule.tasks import Plan
+
+    from ..schedule.steps import homes_of
+
+    known = known_homes(context)
+    new = [one.place.home for one in homes if one.place.home not in known]
+    if not new:
+        return {}
+    kept = [
+        path
+        for path in homes_of(context, context.choices.schedule or Plan())
+        if os.path.isdir(path) and context.was_here(path)
+    ]
+    settings: dict[str, object] = {}
+    if context.home_and_layout_name()[0] not in kept:
+        settings["home"] = new[0]
+    if kept or len(new) > 1:
+        settings["schedule.homes"] = [*kept, *new]
+    return settings
+
+
+def remembering(context: UserContext, settings: Mapping[str, object]) -> UserContext:
+    """As if those stood in the settings already."""
+    from safekept.schedule.tasks import Plan
+
+    home, homes = settings.get("home"), settings.get("schedule.homes")
+    if isinstance(home, str):
+        context = context.changed(default_home=home)
+    if isinstance(homes, list):
+        context = context.changed(
+            schedule=replace(context.choices.schedule or Plan(), homes=tuple(map(str, homes)))
+        )
+    return context
+
+
 def _profiles(place: HomeRef) -> tuple[str, ...]:
     if not place.layout.profiles:
         return ()
@@ -174,6 +218,7 @@ def survey(
     homes: tuple[FoundHome, ...],
     agents: tuple[AgentPlace, ...],
     hosts: tuple[HostStatus, ...],
+    remember: Mapping[str, object],
 ) -> Survey:
     """Look at everything; `agents` and `hosts` are what a face found in the settings of agents.
 
@@ -187,4 +232,4 @@ def survey(
             kept="No new vault was made: it would hide the one that is kept elsewhere",
             next_steps=lost.fix,
         )
-    return Survey(homes, agents, status)
+    return Survey(homes, agents, status, remember)

@@ -102,8 +102,13 @@ def rebuilt_document(prepared: PreparedRebuild, rebuilt: Rebuilt) -> dict[str, o
     }
 
 
-def show_rebuilt(console: Console, prepared: PreparedRebuild, rebuilt: Rebuilt, *, last: bool) -> None:
-    """What was rebuilt; `last`: nothing follows, so protecting the machine is left to the reader."""
+def show_rebuilt(
+    console: Console, prepared: PreparedRebuild, rebuilt: Rebuilt, connected: Sequence[str], *, last: bool
+) -> None:
+    """What was rebuilt; `last`: nothing follows, so protecting the machine is left to the reader.
+
+    `connected`: agents in it that call the safekept of this machine now.
+    """
     receipt, ground = rebuilt.receipt, rebuilt.ground
     start_it = _start(prepared)
     what = f"Rebuilt and proven: {path_text(ground.home)}"
@@ -131,7 +136,12 @@ def show_rebuilt(console: Console, prepared: PreparedRebuild, rebuilt: Rebuilt, 
         console.fact("Put aside", path_text(ground.aside))
         console.fact("Back again", f"`{ground.bring_back}`")
     _show_newer(console, prepared)
+    if connected:
+        console.fact("Connected", path_text(", ".join(connected)))
     console.fact("Not in it", "projects and their checkpoints: a second copy holds the homes of agents only")
+    if last and prepared.origin.kind == "snapshot" and not prepared.in_usual_place:
+        more = "the vault with its history, the destinations and the schedule"
+        console.fact("Not here", f"{more}: with `--home` only the home comes")
     steps: list[Step] = [*rebuilt.hints, *([f"Start it: `{start_it}`"] if start_it else ())]
     home = () if prepared.in_usual_place else ("--home", ground.home)
     console.next([*steps, *([NextStep("setup", home, before="Protect this machine:")] if last else ())])

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Sequence
 from functools import partial
 
 from safekept.actions.alarms.declined import take_back
 from safekept.actions.base.context import UserContext
+from safekept.actions.base.own_places import known_homes, within
 from safekept.actions.hosts.connections import connections
-from safekept.actions.setup.survey import AgentPlace
+from safekept.actions.setup.survey import AgentPlace, remembering
 from safekept.actions.status.host_status import SWITCHED_OFF, profile_name
+from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 
 from .carrying_out import carry_out
@@ -39,14 +44,18 @@ def agents_here(
 
 
 def connected_here(
-    context: UserContext, program: Program, listener: Listener = silent
+    context: UserContext, program: Program, listener: Listener = silent, homes: Sequence[str] = ()
 ) -> tuple[AgentPlace, ...]:
-    """Every place with something of ours in it, those in projects and those that are broken too."""
+    """Every place with something of ours in it, those in projects and those that are broken too.
+
+    `homes`: looked into as well, where the settings do not name them.
+    """
     places = {(one.host, one.scope): one.connected for one in agents_here(context, program)}
     for one in connections(context):
         places[one.host, one.scope] = True
+    wider = remembering(context, {"schedule.homes": [*known_homes(context), *homes]})
     for name, host in HOSTS.items():
-        for scope in (host.scope(context), *host.profiles(context)):
+        for scope in (host.scope(context), *host.profiles(wider)):
             if not places.get((name, scope)) and place_status(context, host, scope, "") is not None:
                 places[name, scope] = True
     return tuple(
@@ -54,6 +63,20 @@ def connected_here(
         for (name, scope), connected in places.items()
         if connected and name in HOSTS
     )
+
+
+def connect_again(context: UserContext, program: Program, home: str) -> list[str]:
+    """A home that came from another machine with entries of ours: they call the safekept of this one now.
+
+    The names of its agents; those that could not be written stay as they are, and `status` says so.
+    """
+    done = []
+    for one in connected_here(context, program, homes=(home,)):
+        if within(os.path.realpath(one.scope), home):
+            with contextlib.suppress(SafekeptError):
+                one.connect()
+                done.append(one.name)
+    return done
 
 
 def _agent(

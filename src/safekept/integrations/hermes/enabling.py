@@ -212,7 +212,7 @@ def _instead(text: str, name: Any, value: Any, block: str) -> str:
 def _without(text: str, key: str) -> str:
     """No entry of ours in the list `plugins.<key>`."""
     while True:
-        listed = _list_node(text, key)
+        name, listed = _list_nodes(text, key)
         ours = [number for number, item in enumerate(listed.value) if item.value == NAME]
         if not ours:
             return text
@@ -225,7 +225,9 @@ def _without(text: str, key: str) -> str:
         if text[line:start].strip() != "-":
             raise Unfit("is written in a way that cannot be edited safely")
         if len(listed.value) == 1:
-            return _put(text, listed.start_mark.index, "[]", stop)
+            # Hermes itself writes a list no further in than its name; an empty one must be.
+            further = "  " if listed.start_mark.column <= name.start_mark.column else ""
+            return _put(text, listed.start_mark.index, f"{further}[]", stop)
         text = _put(text, line, "", _line_end(text, stop))
 
 
@@ -237,12 +239,13 @@ def _without_flow(text: str, listed: Any, number: int) -> str:
     return _put(text, start, "", items[number].end_mark.index)
 
 
-def _list_node(text: str, key: str) -> Any:
+def _list_nodes(text: str, key: str) -> tuple[Any, Any]:
+    """The name of the list, and the list."""
     section = _member(_root(text), "plugins")
     found = _member(section[1], key) if section else None
     if found is None:
         raise Unfit("is written in a way that cannot be edited safely")
-    return found[1]
+    return found
 
 
 def _without_key(text: str, key: str) -> str:

@@ -29,12 +29,17 @@ _AUTHOR = b"author: safekept"
 _PLACES = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "SAFEKEPT_SYSTEM_USER")
 
 
-def hermes_home(environment: Mapping[str, str]) -> str:
-    """The home that `hermes` works in when it is called like this; of a profile, the profile's own."""
+def hermes_home(environment: Mapping[str, str], root: str = "") -> str:
+    """The home that `hermes` works in when it is called like this; of a profile, the profile's own.
+
+    `root`: the home that the settings name, if any; the variable then only chooses a profile in it.
+    """
     named = environment.get("HERMES_HOME", "").strip()
     if named:
-        return os.path.abspath(os.path.expanduser(named))
-    root = os.path.join(environment.get("HOME") or os.path.expanduser("~"), ".hermes")
+        named = os.path.abspath(os.path.expanduser(named))
+        if not root or os.path.realpath(named).startswith(f"{root}/"):
+            return named
+    root = root or os.path.join(environment.get("HOME") or os.path.expanduser("~"), ".hermes")
     with contextlib.suppress(OSError, UnicodeDecodeError):
         name = read_start(os.path.join(root, "active_profile"), 200).decode("utf-8").strip()
         profile = os.path.join(root, "profiles", name)

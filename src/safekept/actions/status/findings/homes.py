@@ -150,7 +150,7 @@ def _of_gone(home: HomeStatus) -> Iterator[Finding]:
         text = f"no {agent} home at {name}, and nothing is kept"
         if home.guessed:  # who has no Hermes need not hear of it
             text = "no agent's home was found here, and none is kept"
-        elsewhere = NextStep("snapshot", ("--home", "PATH"), before="If it is elsewhere, name it:")
+        elsewhere = NextStep("setup", ("--home", "PATH"), before="If it is elsewhere, name it:")
         fix = (MACHINE_GONE, elsewhere)
         yield Finding("no-home", NOT_PROTECTED, text, (), fix, home=name)
 

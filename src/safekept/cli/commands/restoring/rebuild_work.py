@@ -129,7 +129,9 @@ class RebuildWork:
             self._building = prepared
             rebuilt = self._carried_out(prepared)
             console.finish()
-            show_rebuilt(console, prepared, rebuilt, last=not self._record)
+            again = not self._record and not home_only
+            connected = self._connected_again(prepared) if again else []
+            show_rebuilt(console, prepared, rebuilt, connected, last=not self._record)
             self._done.append((prepared, rebuilt_document(prepared, rebuilt), rebuilt.complete))
 
     def _settle(self, prepared: PreparedRebuild) -> None:
@@ -177,6 +179,15 @@ class RebuildWork:
         self._begun.homes[prepared.ground.home] = prepared.subject.name
         self._begun.write(self._context)
         return rebuilt
+
+    def _connected_again(self, prepared: PreparedRebuild) -> list[str]:
+        """What came with the home called a program of the machine that is gone; now it calls this one."""
+        from safekept.integrations.connecting.agents import connect_again
+        from safekept.integrations.connecting.program import this_program
+
+        if prepared.context is not prepared.own:
+            return []  # root rebuilds the home, not the user's life
+        return connect_again(prepared.own, this_program(self.settings.environment), prepared.ground.home)
 
     @property
     def begun(self) -> bool:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from safekept.actions.alarms.declined import decline, take_back
 from safekept.actions.base.context import UserContext
@@ -24,7 +24,15 @@ from safekept.actions.setup.steps import (
     set_up_as_one,
     vault_destinations,
 )
-from safekept.actions.setup.survey import AgentPlace, FoundHome, Survey, find_homes, survey
+from safekept.actions.setup.survey import (
+    AgentPlace,
+    FoundHome,
+    Survey,
+    find_homes,
+    remembering,
+    survey,
+    to_remember,
+)
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
 from safekept.core.records import dataclass
@@ -38,6 +46,7 @@ from safekept.settings import Settings, load_settings
 from ...console import Console
 from ...interrupted import together
 from ...options import context_from
+from ...screen import Screen
 from ...words.setup import LOGGED_OUT, show_end, show_step, when_words
 from ..schedule.install import schedule_call
 from ..schedule.options import machine_of
@@ -68,12 +77,14 @@ class MachineFacts:
 def looked(
     settings: Settings, context: UserContext, homes: Sequence[str] = ()
 ) -> tuple[Survey, MachineFacts]:
-    """What is on this machine, and what it can do."""
+    """What is on this machine, and what it can do. `homes`: only these, and they will be remembered."""
     from safekept.actions.schedule.host import NoHost, find_host
     from safekept.actions.schedule.host_start import cron_runs, until_logout
     from safekept.actions.schedule.install import CRON, SYSTEMD
 
     found = find_homes(context, homes)
+    remember = to_remember(context, found)
+    context = remembering(context, remember)  # their agents are found as they will be
     program = this_program(settings.environment)
     agents = agents_here(context, program)
     if homes:
@@ -87,7 +98,7 @@ def looked(
     wrapper = look_at_wrapper(context) if any(one.host == "hermes" for one in agents) else None
     updates = wrapper is not None and not wrapper.installed and not wrapper.reason
     why = not_guarded(wrapper) if wrapper is not None and wrapper.reason else None
-    seen = survey(context, found, agents, host_statuses(context))
+    seen = survey(context, found, agents, host_statuses(context), remember)
     stopped, passing = host == CRON and not cron_runs(machine), host == SYSTEMD and until_logout(machine)
     return seen, MachineFacts(program, host, no_host, updates, why, stopped, passing)
 
@@ -135,9 +146,10 @@ class Protecting:
             note_change(self.context, add_destination(directory, answers.destination), self.listen)
         if answers.at and answers.at != self.settings.text("schedule.at"):
             set_value(directory, "schedule.at", answers.at)
-        if answers.at and len(self.found.homes) > 1 and not self.settings.texts("schedule.homes"):
-            set_value(directory, "schedule.homes", [one.place.home for one in self.found.homes])
+        for name, value in self._to_remember(answers.at).items():
+            set_value(directory, name, value)
         self._reload()
+        self._say_remembered()
         if needs.schedule:
             (take_back if answers.at else decline)(self.context, ("no-schedule",))
         if needs.connect and not answers.connect:
@@ -150,15 +162,34 @@ class Protecting:
     def to_save(self, answers: Answers, needs: Needs) -> list[str]:
         """What `save` writes down, in words."""
         place, at = answers.destination.get("name"), answers.at
-        several = len(self.found.homes) > 1 and not self.settings.texts("schedule.homes")
+        homes = self._to_remember(at)
         new = (
             (place, f"the destination {place}"),
             (at and at != self.settings.text("schedule.at"), f"the time {at}"),
-            (at and several, "which homes are looked after every night"),
+            ("home" in homes, f"the home {homes.get('home')}"),
+            ("schedule.homes" in homes, "which homes are looked after every night"),
             (needs.schedule and not at, "that there is no schedule"),
             (needs.connect and not answers.connect, "that agents are not connected"),
         )
         return [text for wanted, text in new if wanted]
+
+    def _to_remember(self, at: str) -> dict[str, object]:
+        """The settings that say which homes there are."""
+        homes = [one.place.home for one in self.found.homes]
+        several = bool(at) and len(homes) > 1 and not self.settings.texts("schedule.homes")
+        return {**({"schedule.homes": homes} if several else {}), **self.found.remember}
+
+    def _say_remembered(self) -> None:
+        """Which homes every command knows from now on."""
+        screen, known = Screen(self.console, self.settings.user_home), self.found.remember
+        if home := str(known.get("home", "")):
+            text = "remembered: no command needs `--home` for it"
+            screen.fact("Home", f"{screen.path(home)}, {text}")
+        elif homes := cast("list[str]", known.get("schedule.homes", [])):
+            new = [one.place.home for one in self.found.homes if one.place.home in homes]
+            beside = ", ".join(screen.path(one) for one in homes if one not in new)
+            text = f"remembered: looked after every night, beside {beside}"
+            screen.fact("Home", f"{', '.join(map(screen.path, new))}, {text}")
 
     def add_destination(self, setting: DestinationSetting) -> None:
         """As if it stood in the settings, for a plan."""
@@ -241,7 +272,8 @@ class Protecting:
 
         machine = machine_of(self.settings)
         named = [one.place.home for one in self.found.homes]
-        home = named[0] if len(named) == 1 and not self._is_usual(named[0]) else ""
+        plan_homes = self.settings.texts("schedule.homes")
+        home = named[0] if len(named) == 1 and not plan_homes and not self._is_usual(named[0]) else ""
         call = schedule_call(self.settings, self.context, home=home)
         plan = plan_installation(machine, find_host(machine, system=False), call, os.getuid())
         install(self.context, plan, machine.run)

@@ -70,6 +70,7 @@ def command(
     `safekept status`. Run it again at any time: what is there stays, and only what is missing is
     offered. `safekept uninstall` is its mirror. Exit code 3: a step did not work, and is listed.
     """
+    from safekept.actions.setup.survey import remembering
     from safekept.actions.vault.opening import refuse_half_made
     from safekept.integrations.connecting.program import PASSING
 
@@ -82,6 +83,7 @@ def command(
     refuse_while_rebuilding(context)
     refuse_half_made(context)
     found, machine = looked(settings, context, homes)
+    context = remembering(context, found.remember)
     needs = needs_of(found, can_schedule=machine.can_schedule, updates=machine.updates)
     earlier = read_unfinished(context)
     given = bool(passphrase_file or passphrase_command or passphrase_fd is not None)

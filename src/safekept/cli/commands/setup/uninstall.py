@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from safekept.core.errors import ConsentNeeded
+from safekept.core.errors import ConsentNeeded, SafekeptError
 from safekept.core.next_step import NextStep
 
 from ...console import Console, path_text
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from safekept.actions.setup.remaining import Remaining
     from safekept.actions.setup.survey import AgentPlace
     from safekept.integrations.hermes.update_wrapper import UpdateWrapper
+
+
+class StillCalled(SafekeptError):
+    code = "still-called"
+
 
 #: What a person types to have the stores deleted, too.
 WORD = "delete"
@@ -43,7 +48,7 @@ def command(stores: bool, word: str, yes: bool, dry_run: bool, as_json: bool) ->
     """
     from safekept.actions.schedule.host import find_leftovers, linger_file
     from safekept.actions.schedule.install import SYSTEMD, installed
-    from safekept.actions.setup.remaining import remove_stores, what_remains
+    from safekept.actions.setup.remaining import rebuilt_homes, remove_stores, what_remains
     from safekept.actions.setup.take_back import take_back_setup
     from safekept.integrations.connecting.agents import connected_here
     from safekept.integrations.connecting.program import this_program
@@ -54,10 +59,18 @@ def command(stores: bool, word: str, yes: bool, dry_run: bool, as_json: bool) ->
     settings, context, console = start(as_json)
     machine = machine_of(settings)
     program = this_program(settings.environment)
-    agents = connected_here(context, program, console.notes())
-    schedule = installed(context) or find_leftovers(machine, "", os.getuid())
-    wrapper = look_at_wrapper(context)
-    wrapper = wrapper if wrapper is not None and (wrapper.installed or wrapper.left) else None
+    homes = rebuilt_homes(context)
+
+    def callers() -> tuple[tuple[AgentPlace, ...], Installed | None, UpdateWrapper | None]:
+        """Whatever calls safekept on this machine."""
+        wrapper = look_at_wrapper(context)
+        return (
+            connected_here(context, program, console.notes(), homes),
+            installed(context) or find_leftovers(machine, "", os.getuid()),
+            wrapper if wrapper is not None and (wrapper.installed or wrapper.left) else None,
+        )
+
+    agents, schedule, wrapper = callers()
     lingers = linger_file(machine) if schedule is not None and schedule.host == SYSTEMD else ""
     staying = what_remains(context, settings.config_directory, lingers)
     going = [one for one in staying if stores and one.store]
@@ -75,6 +88,8 @@ def command(stores: bool, word: str, yes: bool, dry_run: bool, as_json: bool) ->
     undo_wrapper = partial(remove_wrapper, context) if wrapper is not None else None
     done = take_back_setup(context, agents, schedule, machine.run, undo_wrapper, console.notes())
     _stop_helper()
+    if not done.problems and not nothing:
+        done.problems += _still_called(*callers())  # what was taken back is looked for, not assumed gone
     if going and done.problems:
         going = []  # what is still called must not lose what it writes to
     elif going:
@@ -111,6 +126,25 @@ def _document(
         "deleted": [one.as_dict() for one in going],
         "remains": [one.as_dict() for one in left],
     }
+
+
+def _still_called(
+    agents: Sequence[AgentPlace], schedule: Installed | None, wrapper: UpdateWrapper | None
+) -> list[SafekeptError]:
+    """What calls safekept although it was taken back without an error."""
+    left = [f"{one.name} in {one.scope}" if one.scope else one.name for one in agents]
+    left += [f"the schedule that was installed with {schedule.host}"] if schedule is not None else []
+    left += [wrapper.left or wrapper.path] if wrapper is not None else []
+    if not left:
+        return []
+    return [
+        StillCalled(
+            f"safekept is still called by {', '.join(left)}",
+            kept="Everything else was taken back; every store is untouched",
+            next_steps=(NextStep("uninstall", before="Run it again:"),),
+            callers=left,
+        )
+    ]
 
 
 def _consent(console: Console, *, yes: bool, stores: bool, word: str) -> None:

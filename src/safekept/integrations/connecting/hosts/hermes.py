@@ -7,6 +7,9 @@ import os
 from collections.abc import Sequence
 
 from safekept.actions.base.context import UserContext
+from safekept.actions.base.own_places import known_homes
+from safekept.core.agents import recognise_home
+from safekept.core.owner import foreign_owner
 from safekept.core.spelling import shell_line, shown
 
 from ..host import HostFile, HostSettings
@@ -18,7 +21,16 @@ def home(context: UserContext) -> str:
     """The home that Hermes works in when it is started like this; of a profile, the profile's own."""
     from ...hermes.install import hermes_home
 
-    return hermes_home({"HOME": context.places.user_home, **context.caller.environment})
+    user_home = {"HOME": context.places.user_home}
+    root = known_homes(context)[0] if context.choices.default_home else ""
+    usual = os.path.realpath(hermes_home(user_home))
+    if root in ("", usual) or not _is_one(context, root):  # or it is another agent's
+        root = ""
+    return hermes_home({**user_home, **context.caller.environment}, root)
+
+
+def _is_one(context: UserContext, home: str) -> bool:
+    return foreign_owner(home) is None and recognise_home(home, context.home_places) == "hermes"
 
 
 def files(context: UserContext, scope: str) -> Sequence[HostFile]:
@@ -81,16 +93,24 @@ def guard_again(context: UserContext, program: Program) -> str:
 
 
 def profiles(context: UserContext) -> tuple[str, ...]:
-    """The homes of all profiles, and the home above them where Hermes works in one of them."""
+    """The homes of all profiles, and the home above them where Hermes works in one of them.
+
+    So for each home of Hermes that the settings name.
+    """
     here = home(context)
     above = os.path.dirname(here)
-    root = os.path.dirname(above) if os.path.basename(above) == "profiles" else here
-    found = [root] if root != here else []
-    with contextlib.suppress(OSError):
-        below = os.path.join(root, "profiles")
-        found += [
-            path for one in sorted(os.listdir(below)) if os.path.isdir(path := os.path.join(below, one))
-        ]
+    roots = {os.path.realpath(here): here}
+    if os.path.basename(above) == "profiles":
+        roots = {os.path.realpath(os.path.dirname(above)): os.path.dirname(above)}
+    roots |= {path: path for path in known_homes(context) if path not in roots and _is_one(context, path)}
+    found = []
+    for root in roots.values():
+        found.append(root)
+        with contextlib.suppress(OSError):
+            below = os.path.join(root, "profiles")
+            found += [
+                path for one in sorted(os.listdir(below)) if os.path.isdir(path := os.path.join(below, one))
+            ]
     return tuple(path for path in found if path != here)
 
 
