@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class StillCalled(SafekeptError):
-    code = "still-called"
+    code, exit_code = "still-called", 3
 
 
 #: What a person types to have the stores deleted, too.
