@@ -17,8 +17,9 @@ import unicodedata
 from safekept.core.entries import lacking_text
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 
-from .format.go_text import parse_time
+from .format.go_text import format_time, parse_time
 from .format.snapshot import Snapshot
 
 QUICK = "quick"
@@ -192,6 +193,45 @@ def _end_of(day: str) -> int | None:
         return None
     days = date.toordinal() - datetime.date(1970, 1, 1).toordinal() + 1
     return (days * 86400 + _EVERYWHERE) * _SECOND
+
+
+# A home that was rebuilt under another path or on another machine goes on there. Each snapshot of it says
+# where it was before and until when, so that what was kept of it then is found as its own past. The time
+# keeps two lives apart: what the old place stored after it is of another home.
+
+EARLIER = "earlier"
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierHome:
+    """Where a home was before."""
+
+    host: str
+    home: str  # as a snapshot file has it
+    until_ns: int  # when the snapshot was taken that it was rebuilt from
+
+    @property
+    def tag(self) -> str:
+        place = f"{self.host} {self.home}".replace("%", "%25").replace(",", "%2C")
+        return f"{EARLIER}:{format_time(self.until_ns, 0)} {place}"
+
+    def holds(self, snapshot: Snapshot) -> bool:
+        """Whether a snapshot is of that life."""
+        of_it = snapshot.paths[:1] == (self.home,) and snapshot.hostname == self.host
+        return of_it and snapshot.time_ns <= self.until_ns
+
+
+def earlier_homes(snapshot: Snapshot) -> list[EarlierHome]:
+    """Where the home of a snapshot was before; what cannot be understood is left out."""
+    start, found = EARLIER + ":", []
+    for tag in snapshot.tags:
+        until, host, home = [*tag.removeprefix(start).split(" ", 2), "", ""][:3]
+        if tag.startswith(start) and home:
+            try:
+                found.append(EarlierHome(_decode(host), _decode(home), parse_time(until)[0]))
+            except ValueError:
+                continue
+    return found
 
 
 # What a snapshot may be called: one line that a list can show.

@@ -145,7 +145,7 @@ def look_inside(vault: FleetVault, repository: Repository, overdue: float, count
     """Every home in it; with `counts` also what fell since the snapshot before."""
     homes, damaged = homes_in_vault(repository, vault.place)
     vault.state, vault.damaged = OPEN, len(damaged)
-    vault.homes = [_home(one, repository, overdue, counts, now) for one in homes]
+    vault.homes = [_home(one, repository, overdue, counts, now) for one in homes if not one.continued]
 
 
 def _home(kept: HomeInVault, repository: Repository, overdue: float, counts: bool, now: float) -> FleetHome:

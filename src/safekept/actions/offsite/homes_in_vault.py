@@ -16,9 +16,9 @@ from safekept.core.next_step import NextStep
 from safekept.core.records import dataclass
 from safekept.vault.repo import Repository
 from safekept.vault.snapshots import list_snapshots
-from safekept.vault.tags import layout_of
+from safekept.vault.tags import earlier_homes, layout_of
 
-from ..snapshots.listing import UNDO_POINTS, Listed, listing_of
+from ..snapshots.listing import UNDO_POINTS, Listed, continued_homes, listing_of, newest_first
 
 _SHOWN = 12
 
@@ -37,7 +37,9 @@ class HomeInVault:
     host: str
     home: str
     layout: str  # "" where restic or somebody's hand made it
-    snapshots: list[Listed] = field(default_factory=list)  # newest first; forgotten ones only where all are
+    #: Newest first, those of where it was before among them; forgotten ones only where all are.
+    snapshots: list[Listed] = field(default_factory=list)
+    continued: bool = False  # it goes on elsewhere: all of it is the past of another home
 
     @property
     def usual(self) -> list[Listed]:
@@ -80,6 +82,9 @@ def homes_in_vault(
     found = _by_home(vault, listing.elsewhere)
     if forgotten:
         found = _by_home(vault, listing.forgotten) | found
+    continued = continued_homes(snapshots)
+    for kept in found.values():
+        kept.continued = (kept.host, kept.home) in continued
     return [found[key] for key in sorted(found)], damaged
 
 
@@ -88,6 +93,12 @@ def _by_home(vault: str, listed: Sequence[Listed]) -> dict[tuple[str, str, str],
     for one in listed:
         key = (one.snapshot.hostname, one.home, layout_of(one.snapshot))
         found.setdefault(key, HomeInVault(vault, *key)).snapshots.append(one)
+    for kept in found.values():
+        lives = {life for one in kept.snapshots for life in earlier_homes(one.snapshot)}
+        if lives:
+            before = [one for one in listed if any(life.holds(one.snapshot) for life in lives)]
+            own = {one.id for one in kept.snapshots}
+            kept.snapshots = newest_first([*kept.snapshots, *(one for one in before if one.id not in own)])
     return found
 
 
@@ -111,6 +122,8 @@ def choose_home(
         and (not layout or one.layout in ("", layout))
         and (not of or one.home.rstrip("/") == of.rstrip("/"))
     ]
+    if not of:  # who names a path means the home that was there then
+        left = [one for one in left if not one.continued] or left
     if len(left) > 1 and target:
         left = [one for one in left if one.home == target] or left
     if len(left) == 1:

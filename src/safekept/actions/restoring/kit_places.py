@@ -19,13 +19,13 @@ from safekept.core.records import dataclass
 from safekept.vault.errors import WrongKey
 
 from ..base.context import UserContext
-from ..offsite.homes_in_vault import HomeInVault, homes_in_vault
+from ..offsite.homes_in_vault import HomeInVault, SeveralHomes, homes_in_vault
 from ..offsite.place import find_destination, open_destination
 from ..snapshots.listing import Listed
 from ..vault.keys.key_file import KeyMissing
 from .rebuild_opening import opened_vaults
 from .rebuild_request import AnotherVault, NothingToRebuild, RebuildRequest
-from .rebuild_source import vaults_at
+from .rebuild_source import meant_home, vaults_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +102,12 @@ def _look(context: UserContext, request: RebuildRequest, listener: Listener) -> 
                 away = place.startswith("file:")  # an unplugged disk looks like an empty one
                 return KitPlace(place, reason="nothing is mounted there" if away else "there is no vault")
             opened = opened_vaults(blind, request, vaults, held, listener)
-            times = [
-                listed.snapshot.time_ns / 1e9
+            homes = [
+                home
                 for vault, repository in opened.items()
                 for home in homes_in_vault(repository, vault, forgotten=True)[0]
-                for listed in _wanted(request, home)
             ]
+            times = [one.snapshot.time_ns / 1e9 for one in _wanted(blind, request, homes)]
             if not times:
                 return KitPlace(place, reason=_NOTHING_OF_IT)
             return KitPlace(place, max(times))
@@ -117,10 +117,13 @@ def _look(context: UserContext, request: RebuildRequest, listener: Listener) -> 
         return KitPlace(place, reason=error.what, error=error)
 
 
-def _wanted(request: RebuildRequest, home: HomeInVault) -> list[Listed]:
-    """What a rebuild would take of it: the newest whole snapshot, or the one that was named."""
-    if request.host not in ("", home.host) or request.of.rstrip("/") not in ("", home.home.rstrip("/")):
-        return []
+def _wanted(context: UserContext, request: RebuildRequest, homes: Sequence[HomeInVault]) -> list[Listed]:
+    """What a rebuild would take: the newest whole snapshot of the home that is meant, or the one that was
+    named; of each home where it is not clear which is meant."""
     if request.snapshot:
-        return [one for one in home.snapshots if one.id.startswith(request.snapshot)]
-    return [home.newest_whole]
+        every = [one for home in homes for one in home.snapshots]
+        return [one for one in every if one.id.startswith(request.snapshot)]
+    try:
+        return [meant_home(context, request, homes).newest_whole] if homes else []
+    except SeveralHomes as error:
+        return [home.newest_whole for home in homes] if error.choices else []

@@ -25,6 +25,7 @@ from safekept.home.landing import Targets, UnsafeTarget, existing, land, plan_la
 from safekept.vault.read import HomeSource
 
 from ..base.context import HomeRef, UserContext
+from ..base.earlier_homes import remember_earlier
 from ..base.operations.care import DrillFacts
 from ..base.operations.homes import RebuildFacts
 from ..base.own_places import within
@@ -170,6 +171,8 @@ class PreparedRebuild:
                 put_in_place(ground)
             finally:  # Ctrl-C may come right after it
                 self.placed = not os.path.exists(ground.built)
+        if self.origin.chosen is not None:
+            remember_earlier(self.own, ground.home, self.origin.chosen.snapshot)
         work.receipt = path
         outside, lost = self._outside(work, listener)
         lost = [*self.losses, *sorted(built.restored.lost.items()), *lost]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from safekept.core.errors import SafekeptError
@@ -234,10 +234,15 @@ def _choose(
         every = [(one, listed) for one in homes for listed in one.snapshots]
         found = pick([listed.snapshot for _, listed in every], request.snapshot)
         return next((one, listed) for one, listed in every if listed.snapshot is found)
+    kept = meant_home(context, request, homes)
+    return kept, kept.newest_whole
+
+
+def meant_home(context: UserContext, request: RebuildRequest, homes: Sequence[HomeInVault]) -> HomeInVault:
+    """The home that is to be rebuilt; SeveralHomes where that is not clear. `homes` is not empty."""
     target = ""
     with contextlib.suppress(SafekeptError):
         target = context.locate(request.home, request.layout, existing=False).home
-    kept = choose_home(
+    return choose_home(
         homes, request.place, host=request.host, layout=request.layout, of=request.of, target=target
     )
-    return kept, kept.newest_whole

@@ -31,6 +31,7 @@ from ..alarms.alarms import OVERDUE, Alarm, end_alarms, raise_alarm
 from ..alarms.meant import meant_links, without_meant_links
 from ..archives.output import OwnArchives
 from ..base.context import HomeRef, UserContext
+from ..base.earlier_homes import earlier_tags
 from ..base.operations.homes import SnapshotFacts
 from ..base.own_places import own_places
 from ..base.record import expected_bytes, record, recording
@@ -285,7 +286,8 @@ def _store(
             "remarks": [remark.as_dict() for remark in account.remarks],
             KEY: machine,
         }
-        return Description(manifest, _tags(request, account), notes={"answers": source.answers()})
+        tags = (*_tags(request, account), *earlier_tags(context, place.home))
+        return Description(manifest, tags, notes={"answers": source.answers()})
 
     stored = write_snapshot(
         repository,

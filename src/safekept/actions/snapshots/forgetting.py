@@ -42,7 +42,7 @@ from ..base.operations.homes import ForgetFacts, MarkFacts, PinFacts, UnforgetFa
 from ..base.operations.stores import SnapshotPruneFacts
 from ..base.record import record, recording
 from .choosing import choose
-from .listing import Listed, Listing, list_home
+from .listing import Listed, Listing, is_of, list_home
 from .stored_home import reading
 
 #: Seconds to wait for those who work on the vault before its tags or packs are changed.
@@ -79,7 +79,8 @@ def plan_forgetting(
     named = list(words)
     plan = Forgetting(listing)
     facts = states_in(repository)
-    own = [*listing.shown, *listing.points]
+    # What was kept of it elsewhere may still be the newest of a home that lives there: no policy counts it.
+    own = [one for one in (*listing.shown, *listing.points) if is_of(one.snapshot, place.home)]
     if named:
         chosen = {one.id: one for one in (choose(listing, word) for word in named)}
         pinned = [one.snapshot for one in chosen.values() if one.pinned]

@@ -21,6 +21,8 @@ from safekept.vault.tags import (
     PRE_CHANGE,
     PRE_IMPORT,
     PRE_RESTORE,
+    EarlierHome,
+    earlier_homes,
     forgotten_at,
     is_incomplete,
     is_partial,
@@ -105,7 +107,8 @@ class Listing:
     """Every snapshot of a vault, as seen from one home."""
 
     home: str
-    shown: list[Listed] = field(default_factory=list)  # of this home, not forgotten, newest first
+    #: Of this home, not forgotten, newest first; those of where it was before a rebuild among them.
+    shown: list[Listed] = field(default_factory=list)
     away: list[Listed] = field(default_factory=list)  # of this home's path, made on other machines
     points: list[Listed] = field(default_factory=list)  # home points: parts of it, without numbers
     forgotten: list[Listed] = field(default_factory=list)
@@ -122,8 +125,13 @@ class Listing:
                 found.setdefault(one.home, one)
         return list(found.values())
 
+    @property
+    def before(self) -> list[Listed]:
+        """Of where this home was before it was rebuilt here."""
+        return [one for one in self.shown if not is_of(one.snapshot, self.home)]
+
     def alike(self, layout: str) -> list[Listed]:
-        """Of other homes of the same agent; after a rebuild under another path the older ones are there."""
+        """Of other homes of the same agent."""
         return [one for one in self.elsewhere if layout_of(one.snapshot) == layout]
 
     @property
@@ -165,27 +173,50 @@ def listing_of(
     now_ns = time.time_ns() if now_ns is None else now_ns
     host = os.uname().nodename if host is None else host
     listing = Listing(home, damaged=damaged)
+    lives = lives_before(snapshots, home, host)
     ours: list[Snapshot] = []
     for snapshot in reversed(snapshots):
         forgotten = forgotten_at(snapshot)
+        mine = is_of(snapshot, home) or any(life.holds(snapshot) for life in lives)
         if forgotten is not None:
             listing.forgotten.append(_listed(snapshot, 0, now_ns, host, forgotten))
-        elif is_of(snapshot, home) and kind_of(snapshot) == PRE_CHANGE:
+        elif mine and kind_of(snapshot) == PRE_CHANGE:
             listing.points.append(_listed(snapshot, 0, now_ns, host, None))
-        elif is_of(snapshot, home):
+        elif mine:
             ours.append(snapshot)
         else:
             listing.elsewhere.append(_listed(snapshot, 0, now_ns, host, None))
-    own = any(_is_here(snapshot, host) for snapshot in ours)
+    own = any(_is_here(snapshot, host) and is_of(snapshot, home) for snapshot in ours)
     number = 0  # what a restore, an import or an undo stored by itself has none
     for snapshot in ours:
-        if own and not _is_here(snapshot, host):
+        if own and not _is_here(snapshot, host) and not any(life.holds(snapshot) for life in lives):
             listing.away.append(_listed(snapshot, 0, now_ns, host, None))
         else:
             counts = kind_of(snapshot) not in UNDO_POINTS
             number += counts
             listing.shown.append(_listed(snapshot, number if counts else 0, now_ns, host, None))
     return listing
+
+
+def lives_before(snapshots: Sequence[Snapshot], home: str, host: str) -> set[EarlierHome]:
+    """Where a home was before it was rebuilt in its place, as its own snapshots say it."""
+    own = [one for one in snapshots if is_of(one, home)]
+    here = [one for one in own if _is_here(one, host)]
+    return {life for one in here or own for life in earlier_homes(one)}
+
+
+def continued_homes(snapshots: Sequence[Snapshot]) -> set[tuple[str, str]]:
+    """The homes, by host and path, that go on elsewhere: all that is kept of them is another home's past."""
+    until: dict[tuple[str, str], int] = {}
+    newest: dict[tuple[str, str], int] = {}
+    for one in snapshots:
+        if forgotten_at(one) is None and one.paths:
+            key = (one.hostname, one.paths[0])
+            newest[key] = max(newest.get(key, 0), one.time_ns)
+            for life in earlier_homes(one):
+                before = (life.host, life.home)
+                until[before] = max(until.get(before, 0), life.until_ns)
+    return {key for key, time_ns in until.items() if newest.get(key, 0) <= time_ns}
 
 
 def newest_first(listed: list[Listed]) -> list[Listed]:

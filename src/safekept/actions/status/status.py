@@ -27,7 +27,7 @@ from ..base.own_places import known_homes
 from ..base.unfinished import read_unfinished
 from ..drill.receipts import CHECKPOINTS, read_receipts
 from ..hosts.sessions import switched_off
-from ..snapshots.listing import as_stored
+from ..snapshots.listing import as_stored, continued_homes
 from .destination_status import (
     DestinationStatus,
     destination_statuses,
@@ -257,6 +257,7 @@ def _kept_here(view: VaultView, recent: Recent) -> dict[str, str]:
     if view.status.state in (SHUT, UNOPENED):
         return by_home  # the journal remembers them
     host = os.uname().nodename
+    continued = continued_homes(view.snapshots)
     # A snapshot file loses bytes that are not UTF-8; the journal has the name as it is.
     whole = {as_stored(home): home for home in by_home}
     return {
@@ -266,6 +267,7 @@ def _kept_here(view: VaultView, recent: Recent) -> dict[str, str]:
         and layout_of(snapshot)
         and snapshot.hostname in ("", host)
         and forgotten_at(snapshot) is None
+        and (snapshot.hostname, snapshot.paths[0]) not in continued
     }
 
 

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from safekept.actions.vault.keys.kit import ReadKit
 
 
+#: Each rebuild adds a key; who wonders which kit counts reads that the old ones do.
+_KEY = "this machine has a key of its own, and what opened it before opens it still"
+
+
 def _record_of(prepared: PreparedRebuild, places: Sequence[KitPlace]) -> MachineRecord:
     """How the machine was set up that is gone; empty where this one is not to follow it."""
     if prepared.origin.kind != "snapshot" or prepared.context is not prepared.own:
@@ -119,7 +123,7 @@ def protect_again(
         console.next([begun.again])
         return Ended({"steps": [failed.as_dict()], "verdict": None}, 3)
     console.finish()
-    brought = SetupStep("vault", DONE, f"{place}, with its history{aside}", time.monotonic() - began)
+    brought = SetupStep("vault", DONE, f"{place}, with its history{aside}; {_KEY}", time.monotonic() - began)
     begun.mark("history")
     begun.write(own)
     _save(settings, own, record)

@@ -36,7 +36,7 @@ def command(path: str, diff: bool, every: bool, home: str, layout: str, as_json:
 
     PATH may be absolute, relative to the home, or relative to where you are. Snapshots that hold the same
     content are one version; the one that the home has now is marked, and the command that brings one back is
-    printed. After a rebuild under another path the older versions are those of another home. Exit code 3:
+    printed. A home that was rebuilt under another path has its older versions, too. Exit code 3:
     some snapshots could not be looked into; they are named.
     """
     _, context, console = start(as_json)

@@ -78,6 +78,10 @@ def _show(
         rows += [_row(one, now, one.id in foreign) for one in chosen]
         for row in _aligned(rows, screen_width()):
             console.line(row, _BELOW)
+        if before := [one for one in listing.before if one in chosen]:
+            places = {f"{path_text(one.home)} on {path_text(one.snapshot.hostname)}" for one in before}
+            of = f"{len(before):,} of them {'is' if len(before) == 1 else 'are'} of"
+            console.line(f"{of} {', '.join(sorted(places))}, where this home was before")
         first = next(sound_ones(usual_ones(listing), alarms), None)
         if first := first or next((one for one in listing.shown if one.number), None):
             example = console.command("snapshot", "restore", first.short, *named)
