@@ -105,14 +105,19 @@ class Place:
     @cached_property
     def homes(self) -> tuple[tuple[str, str], ...]:
         """Every agent's home that is there, resolved, with its layout's name; the innermost first."""
-        found: dict[str, str] = {}
-        for name in self.context.choices.layouts:
+        from safekept.actions.base.own_places import known_homes
+        from safekept.core.agents import recognise_home
+
+        found = {home: recognise_home(home, self.context.home_places) for home in known_homes(self.context)}
+        found = {home: name for home, name in found.items() if name}
+        for name in self.context.choices.layouts:  # one that is empty still is by its name alone
             try:
                 home = self.context.locate(layout=name, existing=False).home
             except SafekeptError:
                 continue
-            if home and os.path.isdir(home) and os.path.realpath(home) != os.path.realpath(self.user_home):
+            if home and os.path.isdir(home):
                 found.setdefault(os.path.realpath(home), name)
+        found.pop(os.path.realpath(self.user_home), None)
         return tuple(sorted(found.items(), key=lambda pair: len(pair[0]), reverse=True))
 
     @cached_property

@@ -101,3 +101,13 @@ def test_only_so_many_environments_are_kept(cache, user, monkeypatch):
     others = [cache.get({**user.environment, "XDG_CACHE_HOME": f"/c{number}"}) for number in range(2)]
     assert cache.get({**user.environment, "XDG_CACHE_HOME": "/c1"}) is others[1]
     assert cache.get(user.environment) is not first
+
+
+def test_every_home_that_the_settings_name_is_one(cache, user):
+    usual, beside = (os.path.join(user.home, name) for name in ("usual", "beside"))
+    for home in (usual, beside):
+        put(os.path.join(home, "config.yaml"), "model: x\n")
+        put(os.path.join(home, "state.db"))
+        put(os.path.join(home, "SOUL.md"), "I am\n")
+    put(user.config, f'home = "{usual}"\n[schedule]\nhomes = ["{usual}", "{beside}"]\n')
+    assert dict(cache.get(user.environment).homes) == {usual: "hermes", beside: "hermes"}
