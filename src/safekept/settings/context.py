@@ -97,6 +97,7 @@ def context_of(settings: Settings, *, source: str = "", actor: str = "") -> User
         databases=settings.text("databases"),
         full_homes=tuple(os.path.expanduser(home) for home in settings.texts("databases_full")),
         vault_wants_passphrase=bool(settings.text("vault.passphrase_command")),
+        seat_belt=settings.flag("seat_belt"),
         destinations=settings.destinations,
         notify=notify_targets(settings),
         schedule=schedule_plan(settings),

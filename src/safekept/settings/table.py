@@ -72,6 +72,12 @@ SETTINGS = (
         "a command that prints the vault's passphrase; a vault made while it is set opens with it",
     ),
     Setting(
+        "seat_belt",
+        bool,
+        False,
+        "whether the stores are closed between commands, so that `rm -rf` cannot empty them",
+    ),
+    Setting(
         "updates.pre_update_backup",
         str,
         "",

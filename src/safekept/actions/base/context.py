@@ -95,6 +95,8 @@ class Choices:
     full_homes: tuple[str, ...] = ()  # homes whose databases are always held in full
     #: Whether a vault made on first use opens with a passphrase, and not with a generated key.
     vault_wants_passphrase: bool = False
+    #: Whether the stores are closed between commands: `core/belt.py`.
+    seat_belt: bool = False
     #: The places off this host, as the settings name them.
     destinations: tuple[DestinationSetting, ...] = ()
     #: Who is notified when something is wrong; None: nobody.

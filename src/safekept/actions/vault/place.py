@@ -42,7 +42,10 @@ def storage_of(context: UserContext, place: str, *, known: str = "", create: boo
     With `create` the place is taken as it is: a vault is made in it, and not looked for below it.
     """
     if not is_remote(context, place):
-        return LocalStorage(place if create else _directory_in(place, known))
+        own = create and place == context.places.vault
+        return LocalStorage(
+            place if create else _directory_in(place, known), context.choices.seat_belt if own else None
+        )
     from safekept.vault.storage import ObjectStorage
 
     from ..offsite.place import find_destination, open_destination

@@ -2,7 +2,8 @@
 
 It stands on `core/objects/local.py`, which writes durably: a temporary name in the same directory, all bytes,
 fsync, here read-only (0400), rename, fsync of the directory. Directories are 0700, so nothing is readable
-by others from the first byte.
+by others from the first byte. With a seat belt (`core/belt.py`) those that hold anything but locks are closed
+while nobody writes.
 The temporary name is `<name>-tmp-<pid>-<space>-<random>`: restic passes it over, and `sweep` removes
 what a dead process of this machine left.
 """
@@ -17,6 +18,7 @@ import secrets
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
+from safekept.core.belt import Belt
 from safekept.core.errors import SafekeptError
 from safekept.core.files import (
     NoRoom,
@@ -42,6 +44,9 @@ _LEFT_BEHIND = 600.0  # seconds; a write takes far less
 #: Room held back beside `config`, where restic passes it over: a lock, snapshot files with other tags,
 #: a few thousand blobs of an index. Without it nobody could prune on a full disk.
 RESERVE, _RESERVE_SIZE, _RESERVE_LEAST = "safekept-reserve", 256 << 10, 16 << 10
+#: The directories that a seat belt closes, beside the root. Locks stay open, for restic takes one to read.
+_CLOSED = ("keys", "snapshots", "index", "data", "data/*", "safekept", "safekept/marks")
+_BELT = "safekept/belt"
 #: What could not be done to the vault.
 _DONE = {"make": "made", "list": "listed", "read": "read", "write": "written", "delete": "changed"}
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -119,12 +124,13 @@ class _VaultFiles(LocalObjects):
 
 
 class LocalStorage(ObjectStorage):
-    """The files of a vault below one directory."""
+    """The files of a vault below one directory. `belt`: whether it is to have one; None: as it is."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, belt: bool | None = None) -> None:
         self._files = _VaultFiles(path)
         super().__init__(self._files)
         self.path = self._files.path
+        self.belt = Belt(self.path, _CLOSED, _BELT, belt)
 
     @property
     def only_here(self) -> bool:
@@ -132,6 +138,14 @@ class LocalStorage(ObjectStorage):
             return kind_of_filesystem(os.stat(self.path).st_dev) in _OWN_DISKS
         except OSError:
             return False
+
+    def create(self) -> None:
+        self.belt.open(self.path)
+        super().create()
+
+    def close(self) -> None:
+        self.belt.let_go()
+        super().close()
 
     def list(self, kind: FileKind) -> Iterator[tuple[str, int]]:
         if kind is FileKind.CONFIG:
@@ -163,6 +177,7 @@ class LocalStorage(ObjectStorage):
             raise NotStored(kind, name) from None
 
     def write(self, kind: FileKind, name: str, data: bytes | bytearray | memoryview) -> None:
+        self._open_for(kind, name)
         try:
             # Two inits at once: the name of `config` is refused where it is taken.
             self._files.write(stored_name(kind, name), data, by_content=kind is not FileKind.CONFIG)
@@ -170,6 +185,7 @@ class LocalStorage(ObjectStorage):
             raise AlreadyStored(kind, name) from None
 
     def delete(self, kind: FileKind, name: str) -> None:
+        self._open_for(kind, name)
         # A lock that reappears after a power cut is stale and known as such; the rest must stay gone.
         self._files.delete(stored_name(kind, name), durable=kind is not FileKind.LOCK)
 
@@ -188,6 +204,7 @@ class LocalStorage(ObjectStorage):
         size = min(_RESERVE_SIZE, room[0] - 8192) if room is not None else 0
         if size < _RESERVE_LEAST:
             return
+        self.belt.open(self.path)
         temporary = _temporary(place)
         try:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -201,6 +218,7 @@ class LocalStorage(ObjectStorage):
             remove_quietly(temporary)
 
     def give_up_reserve(self) -> bool:
+        self.belt.open(self.path)
         try:
             os.unlink(os.path.join(self.path, RESERVE))
             fsync_directory(self.path)
@@ -223,9 +241,16 @@ class LocalStorage(ObjectStorage):
                         continue
                     changed = os.stat(path).st_mtime
                     if time.time() - changed > _LEFT_BEHIND and left_behind(match[1], changed):
+                        self.belt.open(place)
                         os.unlink(path)
                         swept.append(path)
         return swept
+
+    def _open_for(self, kind: FileKind, name: str) -> None:
+        """See that a file can be written or deleted in its directory."""
+        directory = os.path.dirname(self._place(kind, name))
+        if kind is not FileKind.LOCK or not os.path.isdir(directory):
+            self.belt.open(directory)
 
     def _place(self, kind: FileKind, name: str) -> str:
         return os.path.join(self.path, stored_name(kind, name))
