@@ -50,6 +50,8 @@ CALLS = {
     "vault key export": "",
     "vault kit": "",
     "vault unlock": "--dry-run",
+    "vault open": "",
+    "vault close": "!",
     "vault prune": "--dry-run",
     "checkpoint create": "project",
     "checkpoint status": "",

@@ -103,7 +103,7 @@ class Checkpoints:
         return OtherUsersProjects(
             self.directory,
             {
-                "settings": replace(self.settings, guard=PlainGuard(self.forbidden)),
+                "settings": replace(self.settings, guard=PlainGuard(self.forbidden), seat_belt=None),
                 "forbidden": self.forbidden,
                 "maintenance": self.maintenance,
             },

@@ -62,6 +62,8 @@ STANDS: dict[str, tuple[str, *tuple[Step, ...]]] = {
     ),
     "vault prune": ("Every snapshot is whole; run it again, and it goes on",),
     "vault unlock": (_STAYS,),
+    "vault open": (_STAYS, NextStep("vault close", before="Close the stores:")),
+    "vault close": (_STAYS, NextStep("vault close", before="Close the stores:")),
     "vault kit": (_WHOLE,),
     "vault key list": (_UNCHANGED,),
     "vault key add": (_WHOLE, NextStep("vault key list", before="See the keys:")),

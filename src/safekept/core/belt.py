@@ -7,6 +7,9 @@ root meanwhile; whoever then gets that lock alone closes everything. The kernel 
 writer that dies, and what it left open is closed by the next command. The root is opened first and closed
 last: while it is closed, everything is.
 
+A writer that was alone closes what it opened. Where several were at work, or one was killed, the last looks
+at every directory, which takes a millisecond; that there were several is known by a sticky bit on the root.
+
 Whether a store has a belt is written in it (`mark`), so that every writer knows it without any settings.
 """
 
@@ -25,7 +28,7 @@ from collections.abc import Sequence
 from .files import durable_write, kind_of_filesystem, remove_quietly
 
 _ON, _OPEN = b"on\n", b"open\n"
-_WRITABLE = 0o222
+_WRITABLE, _SEVERAL = 0o222, stat.S_ISVTX
 #: Filesystems that one machine has to itself and that keep modes. A machine that shares any other may run a
 #: program that knows nothing of belts.
 _OWN_DISKS = frozenset("ext2 ext3 ext4 xfs btrfs zfs f2fs bcachefs tmpfs overlay apfs hfs".split())
@@ -48,6 +51,8 @@ class Belt:
         self._inside, self._mark = inside, os.path.join(root, mark)
         self._lock = -1
         self._opened: set[str] = set()
+        self._touched: set[str] = set()
+        self._everywhere = False  # what is open may be more than what we opened
         self._mutex = threading.Lock()
 
     @property
@@ -69,39 +74,62 @@ class Belt:
         if directory in self._opened:
             return
         with self._mutex:
-            if self._lock < 0:
-                self._lock = _shared(self.root)
-                if self._lock < 0:
-                    return  # there is no store yet
-                _change(self._lock, writable=True)
+            if self._lock < 0 and not self._begin():
+                return  # there is no store yet
             place = directory
             while place != self.root and not os.path.lexists(place):
+                self._touched.add(place)
                 place = os.path.dirname(place)
             _change_named(place, writable=True)
+            self._touched.add(place)
             if place == directory:
                 self._opened.add(directory)
+
+    def _begin(self) -> bool:
+        self._lock = _shared(self.root)
+        if self._lock < 0:
+            return False
+        if os.fstat(self._lock).st_mode & 0o200 and self.state == "on":
+            self._say_several()  # somebody else is at work, or was killed
+        _change(self._lock, writable=True)
+        return True
+
+    def _say_several(self) -> None:
+        self._everywhere = True
+        with contextlib.suppress(OSError):
+            os.fchmod(self._lock, stat.S_IMODE(os.fstat(self._lock).st_mode) | _SEVERAL)
 
     def open_all(self) -> None:
         """The same for every directory, for whoever runs a program that writes anywhere in the store."""
         self.open(self.root)
-        for place in self._directories():
+        self._everywhere = True
+        for place in reversed(self._directories()):
             self.open(place)
 
     def let_go(self) -> None:
         """Nothing more is written. Whoever is the last closes. May be called twice; never an error."""
         with self._mutex, contextlib.suppress(OSError):
-            lock, self._lock = self._lock, -1
-            self._opened.clear()
-            if lock < 0:
-                if not self.wanted or not os.stat(self.root).st_mode & 0o200:
+            if self._lock < 0:
+                if self.wanted is False or not os.stat(self.root).st_mode & 0o200:
+                    return
+                if self.wanted is None and self.state != "on":
                     return
                 # Open although nobody here wrote: a new setting, a person, or a writer that was killed.
-                lock = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                self._lock = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                self._everywhere = True
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                self._settle(lock)
+                if not _alone(self._lock):
+                    # Whoever is the last must know of what we opened.
+                    _wait_for_share(self._lock)
+                    self._say_several()
+                    if not _alone(self._lock):
+                        return
+                self._settle(self._lock)
             finally:
-                os.close(lock)
+                os.close(self._lock)
+                self._lock, self._everywhere = -1, False
+                self._opened.clear()
+                self._touched.clear()
 
     def lift(self) -> None:
         """Open everything until `fasten`, for programs of others. OSError where that cannot be."""
@@ -119,13 +147,15 @@ class Belt:
             remove_quietly(self._mark)
             if self._lock >= 0:
                 os.close(self._lock)
-            self._lock = -1
+            self._lock, self._everywhere = -1, False
             self._opened.clear()
+            self._touched.clear()
 
     def holds(self) -> bool:
         """Whether nothing can be deleted here, found out by trying to put something there."""
-        places = [place for place in self._directories() if os.path.isdir(place)]
-        return bool(places) and not any(_can_be_written(place) for place in (places[0], places[-1]))
+        if not os.path.isdir(self.root):
+            return False
+        return not any(_can_be_written(place) for place in (self.root, *self._directories()[:1]))
 
     def possible(self) -> bool:
         """Whether a belt can be worn here: our own directory, on a disk that this machine has to itself."""
@@ -145,18 +175,22 @@ class Belt:
 
     def _settle(self, lock: int) -> None:
         """Alone: make it so that it is as the user wants it."""
-        state = self.state
+        state, everywhere = self.state, self._everywhere
+        everywhere = everywhere or bool(os.fstat(lock).st_mode & _SEVERAL)
         if self.wanted is False and state != "off":
-            for place in self._directories():
+            _change(lock, writable=True)
+            for place in self._directories(writable=False)[::-1]:
                 _change_named(place, writable=True)
             remove_quietly(self._mark)
         elif self.wanted and state == "off" and self.possible():
             _change(lock, writable=True)
             self._write_mark(_ON)
-            state = "on"
+            state, everywhere = "on", True
         if state == "on" and self.wanted is not False:
-            for place in self._directories()[:-1]:
-                _change_named(place, writable=False)
+            found = self._directories(writable=True) if everywhere else sorted(self._touched, reverse=True)
+            for place in found:
+                if place != self.root:
+                    _change_named(place, writable=False)
             _change(lock, writable=False)
 
     def _write_mark(self, text: bytes) -> None:
@@ -165,16 +199,30 @@ class Belt:
         _change_named(os.path.dirname(self._mark), writable=True)
         durable_write(self._mark, text, 0o400)
 
-    def _directories(self) -> list[str]:
-        """All of them, those that hold others last."""
-        found = [self.root]
+    def _directories(self, *, writable: bool | None = None) -> list[str]:
+        """All of them, those that hold others last; only those that are so. One look at each."""
+        found = []
         for name in self._inside:
-            if not name.endswith("/*"):
-                found.append(os.path.join(self.root, name))
-                continue
-            with contextlib.suppress(OSError), os.scandir(os.path.join(self.root, name[:-2])) as listing:
-                found += [item.path for item in listing if item.is_dir(follow_symlinks=False)]
+            place = os.path.join(self.root, name.removesuffix("/*"))
+            with contextlib.suppress(OSError):
+                if not name.endswith("/*"):
+                    if _is(os.lstat(place).st_mode, writable):
+                        found.append(place)
+                    continue
+                # There may be hundreds, and a look by way of an open directory is the cheapest.
+                descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                try:
+                    with os.scandir(descriptor) as listing:
+                        for item in listing:
+                            if _is(item.stat(follow_symlinks=False).st_mode, writable):
+                                found.append(f"{place}/{item.name}")
+                finally:
+                    os.close(descriptor)
         return found[::-1]
+
+
+def _is(mode: int, writable: bool | None) -> bool:
+    return stat.S_ISDIR(mode) and (writable is None or bool(mode & 0o200) is writable)
 
 
 def _shared(root: str) -> int:
@@ -183,17 +231,31 @@ def _shared(root: str) -> int:
         descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
         return -1
+    _wait_for_share(descriptor)
+    return descriptor
+
+
+def _wait_for_share(descriptor: int) -> None:
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return
         except BlockingIOError:
-            if time.monotonic() < deadline:
-                time.sleep(0.0005)
-                continue
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.0005)
         except OSError:
-            pass  # no such locks here: then nobody closes, either
-        return descriptor
+            return  # no such locks here: then nobody closes, either
+
+
+def _alone(descriptor: int) -> bool:
+    """Whether nobody else writes; the shared lock is given up for it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _change_named(path: str, *, writable: bool) -> None:
@@ -217,7 +279,7 @@ def _change(descriptor: int, *, writable: bool) -> None:
         if facts.st_uid != os.geteuid() or bool(mode & 0o200) is writable:
             return
         if not writable:
-            os.fchmod(descriptor, mode & ~_WRITABLE)
+            os.fchmod(descriptor, mode & ~(_WRITABLE | _SEVERAL))
             _set_immutable(descriptor, True)
             return
         try:

@@ -87,6 +87,7 @@ def context_of(settings: Settings, *, source: str = "", actor: str = "") -> User
         cache_directory=settings.cache_directory,
         vault=vault_of(settings),
         vault_key_file=key_file,
+        settings_file=os.path.join(settings.config_directory, "config.toml"),
         source_vault=source,
     )
     choices = Choices(

@@ -91,6 +91,7 @@ def _take_settings(settings: Settings) -> TakeSettings:
         max_file_size=int(settings.number("checkpoints.max_file_size_mb") * (1 << 20)),
         max_files=settings.whole("checkpoints.max_files"),
         exclusions=settings.texts("checkpoints.exclude"),
+        seat_belt=settings.flag("seat_belt"),
     )
 
 

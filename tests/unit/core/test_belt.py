@@ -42,6 +42,12 @@ def closed_store(place: str) -> str:
     return root
 
 
+def all_closed(root: str) -> bool:
+    """Every directory but the one that stays open."""
+    places = [parent for parent, _, _ in os.walk(root) if os.path.basename(parent) != "open"]
+    return belt_of(root).holds() and not any(os.stat(place).st_mode & 0o200 for place in places)
+
+
 def tree(root: str) -> list[str]:
     return sorted(
         os.path.relpath(os.path.join(parent, name), root)
@@ -113,7 +119,7 @@ def test_the_last_of_two_writers_closes(nobodys: str) -> None:  # noqa: F811
         seen: list[object] = [one.holds()]
         put(other, "data/bb/later")  # what the other opened is still open
         other.let_go()
-        return [*seen, other.holds(), tree(root)]
+        return [*seen, all_closed(root), tree(root)]
 
     first, last, found = as_nobody(work)
     assert (first, last) == (False, True)
@@ -130,7 +136,7 @@ def test_what_a_killed_writer_left_open_is_closed_by_whoever_comes_next(nobodys:
         os.waitpid(child, 0)
         seen: list[object] = [belt_of(root).holds()]
         belt_of(root).let_go()  # of a command that only read
-        return [*seen, belt_of(root).holds()]
+        return [*seen, all_closed(root)]
 
     assert as_nobody(work) == [False, True]
 
@@ -188,6 +194,20 @@ def test_a_store_that_others_write_too_gets_none(nobodys: str) -> None:  # noqa:
     assert as_nobody(work) == [False, "off", False]
 
 
+def test_a_writer_beside_a_killed_one_closes_what_that_one_opened(nobodys: str) -> None:  # noqa: F811
+    def work() -> list[object]:
+        root = closed_store(nobodys)
+        one, other = belt_of(root), belt_of(root)
+        put(one, "data/aa/one")
+        put(other, "data/bb/other")
+        os.close(one._lock)  # as the kernel does for a process that is gone
+        one._lock = -1
+        other.let_go()
+        return [all_closed(root), os.stat(root).st_mode & 0o7777]
+
+    assert as_nobody(work) == [True, 0o500]
+
+
 def test_many_writers_at_once_are_never_refused_and_leave_it_closed(nobodys: str) -> None:  # noqa: F811
     def writer(root: str, number: int) -> None:
         for turn in range(40):
@@ -209,7 +229,7 @@ def test_many_writers_at_once_are_never_refused_and_leave_it_closed(nobodys: str
                 os._exit(status)
             children.append(child)
         ends = [os.waitpid(child, 0)[1] for child in children]
-        return [ends, len(tree(root)), belt_of(root).holds()]
+        return [ends, len(tree(root)), all_closed(root)]
 
     assert as_nobody(work) == [[0, 0, 0, 0], len(EVERYTHING) + 160, True]
 

@@ -73,6 +73,7 @@ class Places:
     cache_directory: str = ""  # for what can be rebuilt; empty: no cache
     vault: str = ""  # where the vault is, or will be made
     vault_key_file: str = ""  # one line: the key, or a passphrase
+    settings_file: str = ""  # what the user set, for the copy behind the seat belt; empty: nowhere
     #: Another vault to read from, a directory or a URL; what is written goes to `vault` all the same.
     source_vault: str = ""
 

@@ -22,6 +22,7 @@ from ..base.operations.stores import VaultKitFacts
 from ..base.own_places import known_homes, within
 from ..restoring.starting import made_before
 from ..vault.place import is_remote
+from ..vault.seat_belt import belts
 
 
 class StoreNotRemoved(SafekeptError):
@@ -117,6 +118,8 @@ def remove_stores(context: UserContext, config_directory: str) -> list[str]:
     paths = [path for path in dict.fromkeys(wanted) if path and os.path.lexists(path)]
     for path in paths:
         _refuse_what_is_not_ours(context, path)
+    for _, belt in belts(context):
+        belt.take_off()
     gone = []
     for path in paths:
         try:

@@ -43,6 +43,7 @@ def put_aside(context: UserContext) -> str:
     vault, key = context.places.vault, context.places.vault_key_file
     ending = _begun(vault, key) or f"{_ENDING}{time.strftime('%Y%m%d-%H%M%S')}"
     moved = []
+    LocalStorage(vault).belt.take_off()  # what is closed cannot be moved by root
     try:
         for path in (key, vault) if _opens(vault, key) else (vault,):
             os.rename(path, path + ending)

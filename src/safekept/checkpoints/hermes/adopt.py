@@ -74,6 +74,7 @@ def adopt_store(store: Store, hermes_checkpoints: str, listener: Listener = sile
         found = []
         for entry in projects_of(foreign):
             with writing(store.directory):
+                store.belt.open_all()
                 found.append(_adopt_project(store, foreign, entry, listener))
         return found
     finally:

@@ -107,9 +107,9 @@ class UndoPoint:
         looking: bool = False,
     ) -> None:
         self.store, self.project = store, project
-        self._settings = (
-            replace(settings or TakeSettings(), durable=False) if looking else settings or TakeSettings()
-        )
+        self._settings = settings or TakeSettings()
+        if looking:  # in a store that is thrown away again
+            self._settings = replace(self._settings, durable=False, seat_belt=None)
         self._session, self._listener, self._reason = (
             session,
             listener,

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from .damage import Damage, current_damage
     from .git import find_git, run_git
     from .refs import STALE, sweep_stale_lock
-    from .repository import StoreUnusable
+    from .repository import StoreUnusable, belt_of
     from .store import Store
 
 __getattr__ = doors(
@@ -17,7 +17,7 @@ __getattr__ = doors(
         "damage": "Damage current_damage",
         "git": "find_git run_git",
         "refs": "STALE sweep_stale_lock",
-        "repository": "StoreUnusable",
+        "repository": "StoreUnusable belt_of",
         "store": "Store",
     },
 )

@@ -12,6 +12,7 @@ import contextlib
 import os
 from collections.abc import Iterable
 
+from safekept.core.belt import Belt
 from safekept.core.files import private_directory
 from safekept.core.locks import AlreadyRunning, process_lock
 
@@ -83,13 +84,14 @@ class Quarantine:
             os.rename(source, target)
 
 
-def mend_quarantine(directory: str, repository: str) -> bool:
+def mend_quarantine(directory: str, repository: str, belt: Belt) -> bool:
     """Put back what a killed run set aside, unless a run is at work; whether there was anything."""
     waiting = Quarantine(directory, repository)
     if not waiting.occupied:
         return False
     try:
         with process_lock(maintenance_lock(directory), "mending the checkpoint store"):
+            belt.open_all()
             return bool(waiting.put_all_back())
     except AlreadyRunning:
         return False

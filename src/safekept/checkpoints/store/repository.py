@@ -11,6 +11,7 @@ import fcntl
 import os
 from collections.abc import Iterator
 
+from safekept.core.belt import Belt
 from safekept.core.errors import SafekeptError
 from safekept.core.files import durable_write, private_directory
 
@@ -75,13 +76,21 @@ _ATTRIBUTES = b"* -text -ident -filter !working-tree-encoding !eol\n"
 #: A random name for the store; without it (or with another) no project's cache is believed.
 IDENTITY = "info/safekept"
 DIRECTORIES = ("objects/pack", "objects/info", "refs/heads", "refs/safekept", "info")
+#: The directories that a seat belt closes, beside the root. What lies beside the repository only costs time.
+_CLOSED = ("objects", "objects/*", "refs", "refs/*", "refs/safekept/*", "info")
+_BELT = "info/safekept-belt"
 
 
 class StoreUnusable(SafekeptError):
     code = "checkpoint-store-unusable"
 
 
-def prepare_repository(directory: str) -> list[str]:
+def belt_of(directory: str, wanted: bool | None = None) -> Belt:
+    """The seat belt of the repository in that directory."""
+    return Belt(directory, _CLOSED, _BELT, wanted)
+
+
+def prepare_repository(directory: str, belt: Belt) -> list[str]:
     """Make or mend the repository; returns what was missing from one that was there before."""
     existed = os.path.isdir(os.path.join(directory, "objects"))
     mended: list[str] = []
@@ -90,12 +99,14 @@ def prepare_repository(directory: str) -> list[str]:
         for name in DIRECTORIES:
             path = os.path.join(directory, name)
             if not os.path.isdir(path):
+                belt.open_all()
                 _make_directory(directory, name)
                 mended.append(name)
         files = {"HEAD": _HEAD, "config": _CONFIG, "info/attributes": _ATTRIBUTES}
         for name, content in (*files.items(), (IDENTITY, os.urandom(16).hex().encode())):
             path = os.path.join(directory, name)
             if not _has_content(path):
+                belt.open(os.path.dirname(path))
                 durable_write(path, content)
                 mended.append(name)
     except OSError as error:
@@ -107,7 +118,10 @@ def prepare_repository(directory: str) -> list[str]:
         ) from error
     for name in ("packed-refs.lock", "HEAD.lock", "config.lock", "shallow.lock", "gc.pid.lock"):
         path = os.path.join(directory, name)
-        if os.path.lexists(path) and sweep_stale_lock(path):
+        if not os.path.lexists(path):
+            continue
+        belt.open(directory)
+        if sweep_stale_lock(path):
             mended.append(name)
     return mended if existed else []
 

@@ -37,8 +37,8 @@ from .object_store import ObjectStore
 from .objects import BadObject, decode_commit
 from .pack_reader import BadPack
 from .quarantine import mend_quarantine
-from .refs import Refs
-from .repository import IDENTITY, prepare_repository
+from .refs import PREFIX, Refs
+from .repository import IDENTITY, belt_of, prepare_repository
 from .tree_state import Change, TreeReader, TreeState
 
 _LEDGER = "ledger"
@@ -54,15 +54,19 @@ class Store:
         self.listener = listener
         self.objects = ObjectStore(os.path.join(self.repository, "objects"))
         self.refs = Refs(self.repository)
+        self.belt = belt_of(self.repository)
         self._trees = TreeReader(self.objects)
 
     @classmethod
     def open(cls, directory: str, *, listener: Listener = silent) -> Self:
         """Make it or look it over, and mend what is missing. Raises StoreUnusable."""
         store = cls(os.path.abspath(directory), listener)
-        mended = prepare_repository(store.repository)
-        if mend_quarantine(store.directory, store.repository):
-            mended.append("what maintenance had set aside")
+        try:
+            mended = prepare_repository(store.repository, store.belt)
+            if mend_quarantine(store.directory, store.repository, store.belt):
+                mended.append("what maintenance had set aside")
+        finally:
+            store.belt.let_go()
         if mended:
             text = f"the checkpoint store was mended: {', '.join(mended)}"
             listener(Event("store", text=text, path=store.repository))
@@ -72,6 +76,7 @@ class Store:
     def close(self) -> None:
         """Let go of mapped files; may be called twice."""
         self.objects.close()
+        self.belt.let_go()
 
     def __enter__(self) -> Self:
         return self
@@ -213,7 +218,13 @@ class Store:
         for checkpoint in checkpoints:
             by_project.setdefault(project_id(checkpoint.project), []).append(checkpoint.id)
         for identity, names in by_project.items():
+            self.belt.open(os.path.join(self.repository, PREFIX))
+            self.open_refs(identity)
             self.refs.drop(identity, names)
+
+    def open_refs(self, identity: str) -> None:
+        """See that a project's refs can be written, whatever the seat belt."""
+        self.belt.open(os.path.join(self.repository, PREFIX, identity))
 
     def note(self, checkpoints: Iterable[Checkpoint]) -> None:
         """Remember what checkpoints say of themselves, so that a list need not read them."""

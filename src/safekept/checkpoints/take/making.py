@@ -221,12 +221,14 @@ class Making:
         tree = writer.add(b"tree", encode_tree(entries))
         commit = encode_commit(tree, checkpoint.time_ns // 10**9, message(checkpoint))
         checkpoint = replace(checkpoint, commit=writer.add(b"commit", commit).hex())
+        self.store.belt.open(self.store.objects.pack_directory)
         pack = os.path.basename(writer.finish())
         self.trust.add(pack)
         self.written = writer.size
         return checkpoint
 
     def _name(self, checkpoint: Checkpoint) -> None:
+        self.store.open_refs(project_id(self.project))
         self.store.refs.create(
             project_id(self.project), checkpoint.id, checkpoint.commit, self.directory, self.settings.durable
         )

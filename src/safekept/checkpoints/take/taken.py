@@ -68,6 +68,7 @@ class TakeSettings:
     lock_wait: float = 20.0  # seconds that another taker of the same project is waited for
     durable: bool = True  # survives a power cut, not only the end of the process
     agent: str = ""  # whose turn it is, for `about.json`
+    seat_belt: bool | None = None  # whether the store is closed between two; None: as it has it
     guard: Guard | None = field(default=None, compare=False)  # what is never taken; None: nobody knows homes
 
 

@@ -92,6 +92,8 @@ def take(
     refuse_others(project)
     walked = walked and not (settings.guard is not None and settings.guard.never(project))
     full = named is None if full is None else full
+    if settings.seat_belt is not None:
+        store.belt.wanted = settings.seat_belt
     root = _open(store, project, nothing=named is not None and not walked)
     try:
         directory = store.project_directory(project)
@@ -102,7 +104,10 @@ def take(
             whole = full and walked
             start = Checkpoint(identity, project, now, kind, words, session, turn, "", whole, 0, 0)
             taking = Making(store, project, directory, root, settings, listener)
-            taken = taking.take(start, named or (), full, walked, always)
+            try:
+                taken = taking.take(start, named or (), full, walked, always)
+            finally:
+                store.belt.let_go()
     except WriteFailed as failure:
         raise store_unusable(store.directory, failure.error) from failure
     except OSError as error:

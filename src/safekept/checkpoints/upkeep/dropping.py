@@ -247,6 +247,7 @@ def bring_back(
             identity = project_id(entry.project)
             if not look_only and store.refs.get(identity, entry.id) is None:
                 scratch = store.project_directory(entry.project)
+                store.open_refs(identity)
                 store.refs.create(identity, entry.id, entry.commit, scratch)
         if back and not look_only:
             again = {(point.project, point.id) for point in back}

@@ -202,6 +202,7 @@ def _run(
         )
     store = Store.open(directory)
     try:
+        store.belt.open_all()  # git writes anywhere in it
         tidy = Tidy(directory, store.repository, git, time.monotonic() + settings.bound_seconds)
         tidy.mend()
         size = measure(directory, store.repository).total

@@ -249,8 +249,10 @@ class LocalStorage(ObjectStorage):
     def _open_for(self, kind: FileKind, name: str) -> None:
         """See that a file can be written or deleted in its directory."""
         directory = os.path.dirname(self._place(kind, name))
-        if kind is not FileKind.LOCK or not os.path.isdir(directory):
+        if kind is not FileKind.LOCK:
             self.belt.open(directory)
+        elif not os.path.isdir(directory):
+            self.belt.open(self.path)
 
     def _place(self, kind: FileKind, name: str) -> str:
         return os.path.join(self.path, stored_name(kind, name))

@@ -185,6 +185,20 @@ class VaultUnlockFacts(VaultFacts):
 
 
 @dataclass(kw_only=True, slots=True)
+class VaultOpenFacts(VaultFacts):
+    """The seat belt of the stores was opened by hand."""
+
+    verb: ClassVar[str] = "vault-open"
+
+
+@dataclass(kw_only=True, slots=True)
+class VaultCloseFacts(VaultFacts):
+    """The seat belt was closed again."""
+
+    verb: ClassVar[str] = "vault-close"
+
+
+@dataclass(kw_only=True, slots=True)
 class VaultKitFacts(VaultFacts):
     """The page with the key that was written."""
 

@@ -24,6 +24,14 @@ TABLE = {
         "Write the page that opens it on a bare machine.",
     ),
     "unlock": ("safekept.cli.commands.vault.stats:unlock_command", "Remove locks that were left behind."),
+    "open": (
+        "safekept.cli.commands.vault.seat_belt:open_command",
+        "Let restic and others write in the stores.",
+    ),
+    "close": (
+        "safekept.cli.commands.vault.seat_belt:close_command",
+        "Close them again, so that `rm -rf` cannot empty them.",
+    ),
     "prune": ("safekept.cli.commands.vault.care:prune_command", "Give the room of forgotten snapshots back."),
 }
 
