@@ -81,6 +81,7 @@ ELSEWHERE = {
     "schedule": "a night takes too long; its steps are the verbs that are done here",
     **dict.fromkeys(("pre-update", "pre-migration"), "the document holds that of the snapshot"),
     **dict.fromkeys(("vault-key-add", "vault-key-remove", "vault-join"), "a new key takes a second"),
+    **dict.fromkeys(("vault-open", "vault-close"), "the document says how each store is, the line where"),
     **dict.fromkeys(("vault-repair", "vault-unlock", "doctor"), "nothing is broken here"),
     **dict.fromkeys(("adopt", "checkpoints-adopt", "checkpoints-clear-legacy"), "nothing of Hermes is here"),
 }

@@ -96,7 +96,7 @@ class Choices:
     full_homes: tuple[str, ...] = ()  # homes whose databases are always held in full
     #: Whether a vault made on first use opens with a passphrase, and not with a generated key.
     vault_wants_passphrase: bool = False
-    #: Whether the stores are closed between commands: `core/belt.py`.
+    #: Whether the stores are closed between commands: `core/files/belt.py`.
     seat_belt: bool = False
     #: The places off this host, as the settings name them.
     destinations: tuple[DestinationSetting, ...] = ()

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 
 from safekept.checkpoints.store import belt_of
-from safekept.core.belt import Belt
 from safekept.core.errors import SafekeptError
 from safekept.core.events import silent
+from safekept.core.files.belt import Belt
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
 from safekept.core.records import dataclass

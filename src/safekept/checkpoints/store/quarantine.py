@@ -12,8 +12,8 @@ import contextlib
 import os
 from collections.abc import Iterable
 
-from safekept.core.belt import Belt
 from safekept.core.files import private_directory
+from safekept.core.files.belt import Belt
 from safekept.core.locks import AlreadyRunning, process_lock
 
 _NAME = "quarantine"

@@ -11,9 +11,9 @@ import fcntl
 import os
 from collections.abc import Iterator
 
-from safekept.core.belt import Belt
 from safekept.core.errors import SafekeptError
 from safekept.core.files import durable_write, private_directory
+from safekept.core.files.belt import Belt
 
 from .refs import sweep_stale_lock
 

@@ -2,8 +2,8 @@
 
 It stands on `core/objects/local.py`, which writes durably: a temporary name in the same directory, all bytes,
 fsync, here read-only (0400), rename, fsync of the directory. Directories are 0700, so nothing is readable
-by others from the first byte. With a seat belt (`core/belt.py`) those that hold anything but locks are closed
-while nobody writes.
+by others from the first byte. With a seat belt (`core/files/belt.py`) those that hold
+anything but locks are closed while nobody writes.
 The temporary name is `<name>-tmp-<pid>-<space>-<random>`: restic passes it over, and `sweep` removes
 what a dead process of this machine left.
 """
@@ -18,7 +18,6 @@ import secrets
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
-from safekept.core.belt import Belt
 from safekept.core.errors import SafekeptError
 from safekept.core.files import (
     NoRoom,
@@ -28,6 +27,7 @@ from safekept.core.files import (
     remove_quietly,
     write_all,
 )
+from safekept.core.files.belt import Belt
 from safekept.core.next_step import NextStep
 from safekept.core.objects import NotThere, Taken
 from safekept.core.objects.local import LocalObjects

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from safekept.core.belt import Belt
+from safekept.core.files.belt import Belt
 from support.users.unprivileged import NOBODY, as_nobody, nobodys  # noqa: F401 - a fixture
 
 INSIDE = ("data", "data/*", "notes")
@@ -203,9 +203,9 @@ def test_a_writer_beside_a_killed_one_closes_what_that_one_opened(nobodys: str) 
         os.close(one._lock)  # as the kernel does for a process that is gone
         one._lock = -1
         other.let_go()
-        return [all_closed(root), os.stat(root).st_mode & 0o7777]
+        return [all_closed(root), os.stat(root).st_mode & 0o1200]
 
-    assert as_nobody(work) == [True, 0o500]
+    assert as_nobody(work) == [True, 0]
 
 
 def test_many_writers_at_once_are_never_refused_and_leave_it_closed(nobodys: str) -> None:  # noqa: F811

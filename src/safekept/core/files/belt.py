@@ -25,7 +25,7 @@ import threading
 import time
 from collections.abc import Sequence
 
-from .files import durable_write, kind_of_filesystem, remove_quietly
+from .durable import durable_write, kind_of_filesystem, remove_quietly
 
 _ON, _OPEN = b"on\n", b"open\n"
 _WRITABLE, _SEVERAL = 0o222, stat.S_ISVTX
