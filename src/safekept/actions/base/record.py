@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from .operations.facts import Facts
 
 
+#: The copies behind the seat belt: `kept_copies.py`, which most commands need not load.
+KEPT = "kept"
+
+
 def record(context: UserContext, entry: Record, listener: Listener) -> None:
     """Append to the journal; where that fails, say so and go on."""
     facts = {"actor": context.caller.actor, **entry.facts}
@@ -35,6 +39,11 @@ def record(context: UserContext, entry: Record, listener: Listener) -> None:
     except OSError as error:
         reason = error.strerror or str(error)
         listener(Event("journal", text=f"Note: the journal in {context.places.data_directory}: {reason}"))
+    kept = os.path.join(context.places.data_directory, KEPT)
+    if entry.state != "begun" and (context.choices.seat_belt or os.path.isdir(kept)):
+        from .kept_copies import keep_copies
+
+        keep_copies(context)
 
 
 #: So many lines are looked through for the last time that the same was done.

@@ -17,6 +17,7 @@ from safekept.core.records import dataclass
 from safekept.vault.storage import LocalStorage
 
 from ..base.context import UserContext
+from ..base.kept_copies import copies_belt
 from ..base.operations.stores import VaultCloseFacts, VaultOpenFacts
 from ..base.record import record
 from ..projects.project import checkpoint_directory
@@ -52,6 +53,7 @@ def belts(context: UserContext) -> list[tuple[str, Belt]]:
         found.append(("the vault", LocalStorage(context.places.vault, wanted).belt))
     store = os.path.join(checkpoint_directory(context), "store")
     found.append(("the checkpoints of your projects", belt_of(store, wanted)))
+    found.append(("copies of the key, the settings, the journal and the receipts", copies_belt(context)))
     return [(what, belt) for what, belt in found if os.path.isdir(belt.root)]
 
 
