@@ -145,11 +145,20 @@ def test_without_the_setting_nothing_is_closed_and_what_was_is_opened(say, monke
     assert said.code == 1
     assert said.err.splitlines()[:2] == [
         "error: seat-belt-off",
-        "  The seat belt is off: the setting `seat_belt` is false",
+        "  The seat belt is off: the setting `seat_belt` is not true",
     ]
     assert "Turn it on: `safekept settings seat_belt true`" in said.err
     for _, belt in stores():
         shutil.rmtree(belt.root)
+
+
+def test_settings_that_are_gone_do_not_take_the_belt_with_them(say, monkeypatch):
+    begun(say)
+    monkeypatch.delenv("SAFEKEPT_SEAT_BELT")
+    put(".hermes/SOUL.md", "changed")
+    put("project/notes.txt", "changed")
+    assert say("snapshot").code == 0 and say("checkpoint", "project").code == 0
+    assert closed()
 
 
 def test_uninstall_removes_stores_that_are_closed(say):

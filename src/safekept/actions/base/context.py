@@ -96,8 +96,9 @@ class Choices:
     full_homes: tuple[str, ...] = ()  # homes whose databases are always held in full
     #: Whether a vault made on first use opens with a passphrase, and not with a generated key.
     vault_wants_passphrase: bool = False
-    #: Whether the stores are closed between commands: `core/files/belt.py`.
-    seat_belt: bool = False
+    #: Whether the stores are closed between commands (`core/files/belt.py`); None: as each store has it, also
+    #: when the settings that put it there are gone.
+    seat_belt: bool | None = None
     #: The places off this host, as the settings name them.
     destinations: tuple[DestinationSetting, ...] = ()
     #: Who is notified when something is wrong; None: nobody.

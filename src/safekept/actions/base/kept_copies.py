@@ -45,8 +45,10 @@ def keep_copies(context: UserContext) -> None:
     with contextlib.suppress(OSError):
         if context.choices.seat_belt and not os.path.isdir(place):
             private_directory(os.path.join(place, RECEIPTS))
+        if belt.wanted is None and belt.state == "off":
+            return
         try:
-            if not context.choices.seat_belt:
+            if belt.wanted is False:
                 belt.open(place)
                 return
             for source, name in (

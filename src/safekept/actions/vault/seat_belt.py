@@ -66,7 +66,7 @@ def open_stores(context: UserContext) -> list[BeltedStore]:
     """`vault open`: everything can be written until `vault close`, by restic and by anybody who is you."""
     for what, belt in belts(context):
         try:
-            if context.choices.seat_belt:
+            if context.choices.seat_belt or (belt.wanted is None and belt.state != "off"):
                 belt.lift()
             else:
                 belt.take_off()
@@ -80,9 +80,10 @@ def open_stores(context: UserContext) -> list[BeltedStore]:
 
 def close_stores(context: UserContext) -> list[BeltedStore]:
     """`vault close`: as it is without `vault open`. SeatBeltOff where the user wants no seat belt."""
-    if not context.choices.seat_belt:
+    worn = any(belt.state != "off" for _, belt in belts(context))
+    if not context.choices.seat_belt and (context.choices.seat_belt is False or not worn):
         raise SeatBeltOff(
-            "The seat belt is off: the setting `seat_belt` is false",
+            "The seat belt is off: the setting `seat_belt` is not true",
             kept="Nothing was changed",
             next_steps=(NextStep("settings", ("seat_belt", "true"), before="Turn it on:"),),
         )
@@ -101,7 +102,7 @@ def close_stores(context: UserContext) -> list[BeltedStore]:
 def _seen(what: str, belt: Belt) -> BeltedStore:
     state, closed = belt.state, belt.holds()
     why = ""
-    if belt.wanted and not closed and state != "open":
+    if not closed and state != "open" and (belt.wanted or state == "on"):
         why = _why(belt)
     return BeltedStore(what, belt.root, state, closed, why)
 
