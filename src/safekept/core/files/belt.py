@@ -89,8 +89,9 @@ class Belt:
         self._lock = _shared(self.root)
         if self._lock < 0:
             return False
-        if os.fstat(self._lock).st_mode & 0o200 and self.state == "on":
-            self._say_several()  # somebody else is at work, or was killed
+        with contextlib.suppress(OSError):
+            if os.fstat(self._lock).st_mode & 0o200 and self.state == "on":
+                self._say_several()  # somebody else is at work, or was killed
         _change(self._lock, writable=True)
         return True
 
@@ -119,6 +120,8 @@ class Belt:
                 self._everywhere = True
             try:
                 if not _alone(self._lock):
+                    if self.state != "on":
+                        return
                     # Whoever is the last must know of what we opened.
                     _wait_for_share(self._lock)
                     self._say_several()
@@ -126,10 +129,10 @@ class Belt:
                         return
                 self._settle(self._lock)
             finally:
-                os.close(self._lock)
-                self._lock, self._everywhere = -1, False
+                lock, self._lock, self._everywhere = self._lock, -1, False
                 self._opened.clear()
                 self._touched.clear()
+                os.close(lock)
 
     def lift(self) -> None:
         """Open everything until `fasten`, for programs of others. OSError where that cannot be."""
@@ -187,10 +190,9 @@ class Belt:
             self._write_mark(_ON)
             state, everywhere = "on", True
         if state == "on" and self.wanted is not False:
-            found = self._directories(writable=True) if everywhere else sorted(self._touched, reverse=True)
-            for place in found:
-                if place != self.root:
-                    _change_named(place, writable=False)
+            ours = (place for place in sorted(self._touched, reverse=True) if self._belongs(place))
+            for place in self._directories(writable=True) if everywhere else ours:
+                _change_named(place, writable=False)
             _change(lock, writable=False)
 
     def _write_mark(self, text: bytes) -> None:
@@ -198,6 +200,10 @@ class Belt:
             os.mkdir(os.path.dirname(self._mark), 0o700)
         _change_named(os.path.dirname(self._mark), writable=True)
         durable_write(self._mark, text, 0o400)
+
+    def _belongs(self, place: str) -> bool:
+        below = os.path.relpath(place, self.root)
+        return below in self._inside or f"{os.path.dirname(below)}/*" in self._inside
 
     def _directories(self, *, writable: bool | None = None) -> list[str]:
         """All of them, those that hold others last; only those that are so. One look at each."""

@@ -194,6 +194,32 @@ def test_a_store_that_others_write_too_gets_none(nobodys: str) -> None:  # noqa:
     assert as_nobody(work) == [False, "off", False]
 
 
+def test_a_directory_that_is_no_part_of_it_is_left_as_it_is(nobodys: str) -> None:  # noqa: F811
+    def work() -> list[object]:
+        root = closed_store(nobodys)
+        belt = belt_of(root)
+        put(belt, "open/lock")  # as the sweeping of a vault's locks does
+        put(belt, "data/dd/new")
+        belt.let_go()
+        return [all_closed(root), os.stat(os.path.join(root, "open")).st_mode & 0o777]
+
+    assert as_nobody(work) == [True, 0o700]
+
+
+def test_two_writers_leave_no_trace_on_a_store_without_a_belt(nobodys: str) -> None:  # noqa: F811
+    def work() -> list[object]:
+        root = os.path.join(nobodys, "store")
+        os.mkdir(root, 0o700)
+        one, other = belt_of(root, None), belt_of(root, None)
+        put(one, "data/aa/one")
+        put(other, "data/aa/other")
+        one.let_go()
+        other.let_go()
+        return [os.stat(root).st_mode & 0o7777, tree(root)]
+
+    assert as_nobody(work) == [0o700, ["data/aa/one", "data/aa/other"]]
+
+
 def test_a_writer_beside_a_killed_one_closes_what_that_one_opened(nobodys: str) -> None:  # noqa: F811
     def work() -> list[object]:
         root = closed_store(nobodys)
