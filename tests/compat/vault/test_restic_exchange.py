@@ -671,3 +671,24 @@ def test_restic_backs_up_while_we_save_forget_and_prune(restic, place, secret, t
 
 def _whole_id(vault, start):
     return public_id(find_snapshot(vault, start))
+
+
+def test_restic_reads_behind_a_seat_belt_and_prunes_once_it_is_open(restic, place, secret, tmp_path):
+    with Repository.init(LocalStorage(place, belt=True), secret) as vault, vault.lock() as lock:
+        one = save_files(vault, some_files(1), lock=lock)
+        two = save_files(vault, some_files(2), lock=lock)
+    belt = LocalStorage(place, belt=True).belt
+    try:
+        assert belt.holds()
+        run = restic(place, secret.text)
+        assert "no errors were found" in run("check", "--read-data")
+        run("restore", two.id, "--target", str(tmp_path / "back"))
+        refused = run.run("forget", one.id, "--prune")
+        assert refused.returncode != 0
+        assert [item["id"] for item in json.loads(run("snapshots", "--json"))] == [one.id, two.id]
+        belt.lift()
+        run("forget", one.id, "--prune")
+        assert "no errors were found" in run("check", "--read-data")
+        assert belt.fasten()
+    finally:
+        belt.take_off()
