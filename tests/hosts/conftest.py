@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -62,8 +63,8 @@ def grounds(tmp_path: Path) -> Iterator[Callable[..., Ground]]:
     """Makes a user and a project for these hosts, connected: `grounds(host)`."""
     with contextlib.ExitStack() as stack:
 
-        def make(*hosts: RealHost, git: bool = True, connect: bool = True) -> Ground:
-            ground = Ground(str(tmp_path), FILES, git)
+        def make(*hosts: RealHost, git: bool = True, connect: bool = True, root: str = "") -> Ground:
+            ground = Ground(root or str(tmp_path), FILES, git)
             stack.callback(ground.end)
             models = [ground.model(host) for host in hosts]
             stack.enter_context(serving(models))
@@ -72,6 +73,13 @@ def grounds(tmp_path: Path) -> Iterator[Callable[..., Ground]]:
             return ground
 
         yield make
+
+
+@pytest.fixture
+def outside() -> Iterator[str]:
+    """A place that a sandbox leaves as it is: it opens /tmp, and replaces /dev/shm."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", ignore_cleanup_errors=True) as directory:
+        yield directory
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -145,6 +145,7 @@ def test_a_read_only_store_is_read_and_what_would_write_says_so(run, project, sm
     refused = run("rollback", "1")
     assert refused.returncode == 1 and "undo-point-failed" in refused.stderr
     assert "Read-only" in refused.stderr and read(project, "main.py") == "three\n"
+    assert "In the sandbox of an agent the store can only be read" in refused.stderr
     refused = run("checkpoint", "prune", "--yes")
     assert refused.returncode == 1 and "checkpoint-store-unusable" in refused.stderr
     assert "No checkpoint was dropped" in refused.stderr

@@ -107,11 +107,19 @@ class Codex(host.RealHost):
         found: list[dict[str, str]] = answer["result"]["data"][0]["hooks"]
         return found
 
-    def command(self, prompt: str, again: bool = False) -> list[str]:
-        more = ["resume", "--last"] if again else []
+    def command(self, prompt: str, again: bool = False, sandbox: bool = False) -> list[str]:
+        more = ["--sandbox", "workspace-write"] if sandbox else []
+        more += ["resume", "--last"] if again else []
         return [self.program, "exec", *more, "--skip-git-repo-check", prompt]
 
     def add_server(self, ground: Ground, command: list[str]) -> None:
         with open(self._settings(ground), "a", encoding="utf-8") as file:
             file.write(f"\n[mcp_servers.safekept]\ncommand = {command[0]!r}\nargs = {command[1:]!r}\n")
             file.write(f"startup_timeout_sec = {host.STARTED}\nrequired = true\n")
+            # In its sandbox it asks the person before a tool that may destroy something.
+            file.write('default_tools_approval_mode = "approve"\n')
+
+    def open_sandbox(self, ground: Ground, directory: str) -> None:
+        """Its sandbox lets commands write there, too."""
+        with open(self._settings(ground), "a", encoding="utf-8") as file:
+            file.write(f"\n[sandbox_workspace_write]\nwritable_roots = [{directory!r}]\n")

@@ -26,6 +26,10 @@ from .project_tree import ProjectTree
 
 _CHUNK = 1 << 20
 _LOOK = (NextStep("checkpoint status", before="Look at the store:"), "Then run the command again")
+_OUTSIDE = (
+    "In the sandbox of an agent the store can only be read: run the command in a terminal of your own",
+    "Otherwise that disk may only be read now: see why (`dmesg` says more), then run the command again",
+)
 
 
 class UndoPointFailed(SafekeptError):
@@ -84,7 +88,7 @@ def room(error: OSError) -> tuple[Step, ...]:
             NextStep("checkpoint prune", before="Make room:"),
             "Or free some space on that disk, then run the command again",
         )
-    return _LOOK
+    return _OUTSIDE if error.errno == errno.EROFS else _LOOK
 
 
 def no_undo_point(project: str, why: str, steps: Sequence[Step] = ()) -> UndoPointFailed:
