@@ -152,8 +152,10 @@ def test_the_command_that_protects_a_home_elsewhere_names_it_and_finds_it(gone, 
         "Not here the vault with its history, the destinations and the schedule: with `--home` only" in said
     )
     assert f"Protect this machine: `safekept setup --home {home}`" in said
-    found = say("setup", "--home", home, "--dry-run", "--json")
-    assert found.code == 0 and home in found.out, found.err
+    for named in (("--home", home), ()):
+        found = say("setup", *named, "--dry-run", "--json")
+        assert found.code == 0 and json.loads(found.out)["homes"][0]["home"] == home, found.err
+    assert f"{home.replace(bare, '~')} (hermes)" in say("status").out, "it is here, and not kept yet"
 
 
 def test_a_home_elsewhere_calls_the_safekept_of_this_machine_and_uninstall_finds_it(tmp_path, bare, say):

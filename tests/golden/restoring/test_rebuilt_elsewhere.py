@@ -102,6 +102,9 @@ def test_the_next_rebuild_knows_one_home_and_carries_all_of_its_past_on(moved):
     carol, done = rebuild(bob, "carol")
     assert f"Made of    {bob.home} on" in said(done)
     assert [one["home"] for one in listed(carol)] == [carol.home, bob.home, ada.home, ada.home]
+    key = os.path.join(carol.user, ".config", "safekept", "vault.key")
+    fleet = json.loads(carol.run("fleet", os.path.join(ada.place, "usb"), "--key-file", key, "--json").stdout)
+    assert [one["home"] for vault in fleet["vaults"] for one in vault["homes"]] == [carol.home], "no ghosts"
     _, done = rebuild(bob, "dave", "--of", ada.home)
     assert f"Made of    {ada.home} on" in said(done), "who names a path means that one"
 

@@ -6,11 +6,13 @@ asked more strictly: a directory of its own, and none that only happens to hold 
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 from safekept.core.agents import HomeUnknown, locate_home, recognise_home
 from safekept.core.errors import SafekeptError
 from safekept.core.objects.address import is_address
+from safekept.core.owner import foreign_owner
 
 from .context import UserContext
 
@@ -36,6 +38,18 @@ def known_homes(context: UserContext) -> list[str]:
         except HomeUnknown:
             continue
     return found
+
+
+def rebuilt_homes(context: UserContext) -> list[str]:
+    """Homes that a rebuild put here and that are here still, the newest first: at an unusual place no setting
+    names one before `setup` does."""
+    found: dict[str, None] = {}
+    with contextlib.suppress(OSError):
+        for entry in context.journal.backwards("rebuild"):
+            home = entry.facts.get("home")
+            if isinstance(home, str) and os.path.isabs(home):
+                found[home] = None
+    return [home for home in found if os.path.isdir(home) and foreign_owner(home) is None]
 
 
 def within(path: str, place: str) -> bool:

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
-from safekept.core.owner import foreign_owner
 from safekept.core.records import dataclass
 from safekept.home.landing import existing_areas
 from safekept.vault.storage import DIRECTORIES, RESERVE
@@ -80,17 +79,11 @@ def landing_areas(context: UserContext) -> list[str]:
     return [area.path for home in homes for area in existing_areas(home)]
 
 
-def rebuilt_homes(context: UserContext) -> list[str]:
-    """Homes that a rebuild put here, also where no settings name them: agents in them may call safekept."""
-    homes = dict.fromkeys(_homes_in_journal(context, "rebuild"))
-    return [home for home in homes if os.path.isdir(home) and foreign_owner(home) is None]
-
-
-def _homes_in_journal(context: UserContext, verb: str = "") -> Iterator[str]:
+def _homes_in_journal(context: UserContext) -> Iterator[str]:
     with contextlib.suppress(OSError):
         for entry in context.journal.read():
             home = entry.facts.get("home")
-            if isinstance(home, str) and home.startswith("/") and verb in ("", entry.verb):
+            if isinstance(home, str) and home.startswith("/"):
                 yield home
 
 

@@ -15,7 +15,7 @@ from safekept.core.next_step import NextStep
 from safekept.core.records import dataclass
 
 from ..base.context import HomeRef, UserContext
-from ..base.own_places import known_homes
+from ..base.own_places import known_homes, rebuilt_homes
 from ..schedule.host_start import CRON_STOPPED
 from ..status.host_status import HostStatus
 from ..status.status import Status, look
@@ -138,11 +138,13 @@ class Survey:
 def find_homes(context: UserContext, named: Sequence[str] = ()) -> tuple[FoundHome, ...]:
     """Every home of an agent on this machine; with `named`, those. NoHomeFound where there is none."""
     paths = [os.path.realpath(os.path.expanduser(one)) for one in named] or known_homes(context)
-    found: dict[str, FoundHome] = {}
-    for path in dict.fromkeys(paths):
-        if named or (os.path.isdir(path) and recognise_home(path, context.home_places)):
-            place = context.locate(path)
-            found[place.home] = FoundHome(place, _profiles(place))
+
+    def homes_among(paths: Sequence[str]) -> dict[str, FoundHome]:
+        wanted = [one for one in paths if named or recognise_home(one, context.home_places)]
+        places = [context.locate(path) for path in wanted]
+        return {place.home: FoundHome(place, _profiles(place)) for place in places}
+
+    found = homes_among(paths) or homes_among(rebuilt_homes(context))
     if not found:
         raise NoHomeFound(
             "no agent's home was found on this machine",

@@ -23,7 +23,7 @@ from safekept.vault.tags import forgotten_at, layout_of
 from ..alarms.alarms import Alarm, open_alarms
 from ..alarms.meant import declined_for_good
 from ..base.context import UserContext
-from ..base.own_places import known_homes
+from ..base.own_places import known_homes, rebuilt_homes
 from ..base.unfinished import read_unfinished
 from ..drill.receipts import CHECKPOINTS, read_receipts
 from ..hosts.sessions import switched_off
@@ -241,11 +241,8 @@ def _homes(
     found = {place.home: place.layout.name} if known else {}
     found |= {path: name for path, name in kept.items() if path != place.home}
     if not found:
-        found = {
-            path: recognise_home(path, context.choices.layouts) or "generic"
-            for path in known_homes(context)
-            if os.path.isdir(path)
-        }
+        here = [path for path in known_homes(context) if os.path.isdir(path)] or rebuilt_homes(context)
+        found = {path: recognise_home(path, context.choices.layouts) or "generic" for path in here}
     return list(found.items()) or [(place.home, place.layout.name)]
 
 

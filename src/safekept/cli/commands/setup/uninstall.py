@@ -46,9 +46,10 @@ def command(stores: bool, word: str, yes: bool, dry_run: bool, as_json: bool) ->
     --stores they are deleted for good, after a typed word. Copies in destinations are never touched.
     Exit code 3: something could not be taken back, and is listed.
     """
+    from safekept.actions.base.own_places import rebuilt_homes
     from safekept.actions.schedule.host import find_leftovers, linger_file
     from safekept.actions.schedule.install import SYSTEMD, installed
-    from safekept.actions.setup.remaining import rebuilt_homes, remove_stores, what_remains
+    from safekept.actions.setup.remaining import remove_stores, what_remains
     from safekept.actions.setup.take_back import take_back_setup
     from safekept.integrations.connecting.agents import connected_here
     from safekept.integrations.connecting.program import this_program
