@@ -180,7 +180,7 @@ def do(say, words: list[str], directory: str, secret: str) -> int:
         return os.system(shlex.join(words))
     filled = {"PLACE": os.path.join(directory, "usb"), "PATH": os.path.join(directory, "user", "PATH")}
     words = [filled.get(word, word) for word in words[1:]]
-    if words[:3] == ["vault", "key", "add"]:
+    if words[:3] == ["vault", "key", "add"] or words[:2] == ["setup", "--home"]:
         words += ["--passphrase-file", secret]
     said = say(*words, "--yes")
     if said.code == 2:
