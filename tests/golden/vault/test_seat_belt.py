@@ -161,6 +161,24 @@ def test_settings_that_are_gone_do_not_take_the_belt_with_them(say, monkeypatch)
     assert closed()
 
 
+def test_a_vault_whose_key_file_is_gone_opens_with_its_copy_and_says_so(say):
+    begun(say)
+    key = os.path.expanduser("~/.config/safekept/vault.key")
+    os.unlink(key)
+    said = say("snapshot", "list")
+    assert said.code == 0
+    assert (
+        f"the key file `{key}` is gone; its copy behind the seat belt opened the vault" in said.out + said.err
+    )
+    copies = stores()[-1][1]
+    copies.open(copies.root)
+    os.unlink(os.path.join(copies.root, "vault.key"))
+    put(os.path.join(copies.root, "vault.key"), "of another vault\n")
+    copies.let_go()
+    said = say("snapshot", "list")
+    assert said.code == 12 and said.err.startswith("error: vault-key-missing")
+
+
 def test_uninstall_removes_stores_that_are_closed(say):
     begun(say)
     said = say("uninstall", "--stores", "--word", "delete")

@@ -90,16 +90,41 @@ def project_summaries(context: UserContext) -> ProjectSummaries:
     """
     place = os.path.join(context.places.data_directory, "checkpoints")
     base = os.path.join(place, "projects")
-    try:
-        names = sorted(os.listdir(base))
-    except OSError:
+    names, stored = _listed(base), _listed(os.path.join(place, "store", "refs", "safekept"))
+    if not names and not stored:
         return ProjectSummaries(place)
     from safekept.checkpoints.upkeep import measure
 
     found = [one for name in names if (one := _project(os.path.join(base, name))) is not None]
+    if lost := sorted(set(stored) - set(names)):
+        found += _without_records(place, lost)
     found.sort(key=lambda one: (-one.last, one.project))
     size = measure(place, os.path.join(place, "store")).total
     return ProjectSummaries(place, tuple(found), size, tuple(_problems(place)))
+
+
+def _listed(directory: str) -> list[str]:
+    try:
+        return sorted(os.listdir(directory))
+    except OSError:
+        return []
+
+
+def _without_records(place: str, identities: list[str]) -> list[ProjectSummary]:
+    """Projects whose records an `rm` took while a seat belt held the store: that knows them, too."""
+    from safekept.checkpoints.project import presence
+    from safekept.checkpoints.store import Store
+    from safekept.core.events import silent
+
+    found = []
+    store = Store(place, silent)
+    with contextlib.closing(store):
+        for identity in identities:
+            path = store.project_path(identity)
+            if path is not None and (points := store.checkpoints(path)):
+                state = presence(os.path.join(place, "projects", identity), path).state
+                found.append(ProjectSummary(path, state, points[0].time_ns / 1e9, 0.0, "", "", ""))
+    return found
 
 
 def _project(directory: str) -> ProjectSummary | None:

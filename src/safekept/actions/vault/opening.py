@@ -26,7 +26,7 @@ from safekept.vault.storage import FileKind, Storage
 
 from ..base.context import UserContext
 from ..base.own_places import known_homes, within
-from ..base.record import record
+from ..base.record import KEPT, record
 from ..base.unfinished import read_unfinished
 from .keys.key_file import KeyMissing, close_to_others, secret_from_file, write_key_once
 from .keys.passphrase import open_with
@@ -274,8 +274,15 @@ def looks_generated(text: str) -> bool:
 def _open(context: UserContext, storage: Storage, listener: Listener, *, cache: str = "") -> Repository:
     """With the key file, else with the passphrase; the error names every way that was tried."""
     cache = cache or context.places.cache_directory
-    secret = secret_from_file(context.places.vault_key_file) if context.places.vault_key_file else None
+    key_file = context.places.vault_key_file
+    secret = secret_from_file(key_file) if key_file else None
     wrong: WrongKey | None = None
+    if secret is None and (kept := _kept_secret(context)) is not None:
+        with contextlib.suppress(WrongKey):  # of another vault: then it is as if there were none
+            repository = open_with(storage, kept, cache)
+            note = f"Note: the key file `{key_file}` is gone; its copy behind the seat belt opened the vault"
+            listener(Event("key", text=note))
+            return repository
     if secret is not None:
         try:
             repository = open_with(storage, secret, cache)
@@ -298,6 +305,14 @@ def _open(context: UserContext, storage: Storage, listener: Listener, *, cache: 
                 raise
             listener(try_again(left))
     raise AssertionError("asked at least once")
+
+
+def _kept_secret(context: UserContext) -> Secret | None:
+    """The copy of the key behind the seat belt, for when an `rm` took the key file."""
+    path = os.path.join(context.places.data_directory, KEPT, "vault.key")
+    if context.choices.vault_wants_passphrase or not os.path.exists(path):
+        return None
+    return secret_from_file(path)
 
 
 def try_again(left: int) -> Event:
