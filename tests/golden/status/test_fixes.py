@@ -21,8 +21,10 @@ import pytest
 from safekept.actions.alarms.alarms import KINDS
 from safekept.actions.alarms.declined import take_back
 from safekept.actions.status import host_status
+from safekept.actions.vault.seat_belt import belts
 from support.commands.in_process import spoken
 from support.projects.checkpoints import put
+from support.users.contexts import throwaway
 from support.users.states import DAY, State, aged, empty, made
 from support.users.troubles import (
     brought_from_elsewhere,
@@ -49,6 +51,7 @@ from support.users.troubles import (
     partly_connected,
     parts_only,
     projects,
+    seat_belt_left_open,
     shut,
     switched_off,
     unreadable_settings,
@@ -63,10 +66,14 @@ from test_map import SOURCE
 
 
 @pytest.fixture(autouse=True)
-def quiet(monkeypatch):
+def quiet(monkeypatch, tmp_path):
     monkeypatch.setattr("safekept.core.trash.free_bytes", lambda path: 1 << 40)
     for room in ("place", "elsewhere"):
         monkeypatch.setattr(f"safekept.actions.offsite.{room}.on_a_disk_of_this_machine", lambda *_: "")
+    yield
+    if (tmp_path / "user/.local/share/safekept/kept").exists():  # nobody could remove what is closed
+        for _, belt in belts(throwaway(tmp_path)):
+            belt.take_off()
 
 
 #: What the doctor finds there, sooner or later, and what it prints gets rid of.
@@ -117,6 +124,7 @@ WORLDS: dict[str, tuple[Callable[[object], State], set[str]]] = {
     "parts only": (parts_only, {"no-whole-snapshot"}),
     "kit overtaken": (kit_overtaken, {"kit-outdated"}),
     "no journal": (no_journal, {"journal-unreadable"}),
+    "seat belt left open": (seat_belt_left_open, {"seat-belt-open"}),
 }
 #: What ends with another code than 0 and did its work: the doctor says so that there is more.
 ENDS_WITH = {"doctor": (3, 4)}

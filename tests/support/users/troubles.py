@@ -30,6 +30,7 @@ from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
 from safekept.actions.vault.keys.kit import write_kit
 from safekept.actions.vault.keys.kit_record import acknowledge_kit
 from safekept.actions.vault.opening import open_vault
+from safekept.actions.vault.seat_belt import open_stores
 from safekept.core.journal import Record, new_id
 from safekept.home.landing import SearchNote, Unfilled, only_filler
 from safekept.home.landing.area import open_area
@@ -401,6 +402,14 @@ def no_journal(directory) -> State:
     state = made("fresh", directory)
     os.unlink(state.context.journal.path)
     os.mkdir(state.context.journal.path)
+    return state
+
+
+def seat_belt_left_open(directory) -> State:
+    """Opened for `restic prune`, and never closed again."""
+    state = made("fresh", directory)
+    put(os.path.join(state.user, ".config", "safekept", "config.toml"), "seat_belt = true\n")
+    open_stores(state.context.changed(seat_belt=True))
     return state
 
 

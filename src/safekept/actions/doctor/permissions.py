@@ -11,6 +11,7 @@ from safekept.core.next_step import NextStep
 from safekept.core.spelling import shell_word
 from safekept.home.layout import Layout
 
+from ..vault.seat_belt import look
 from .case import Case
 
 _OTHERS, _EVERYBODY = 0o077, 0o007
@@ -36,6 +37,7 @@ def look_at_permissions(case: Case) -> Iterator[Finding]:
         (os.path.join(here.places.data_directory, "receipts"), "the receipts of drills"),
     ):
         yield from _private(case, path, what, NOTE)
+    yield from _open_stores(case)
     if case.request.config_directory:
         # It may name commands that print a passphrase, and addresses with a token in them.
         config = os.path.join(case.request.config_directory, "config.toml")
@@ -44,6 +46,25 @@ def look_at_permissions(case: Case) -> Iterator[Finding]:
         layout = here.choices.layouts.get(home.layout)
         if layout is not None and home.exists:
             yield from _secrets(case, home.home, layout)
+
+
+def _open_stores(case: Case) -> Iterator[Finding]:
+    """Stores that a seat belt is to close and does not, found out by trying."""
+    if case.context.choices.seat_belt is False:
+        return
+    found = [one for one in look(case.context) if not one.closed and (one.state == "open" or one.why)]
+    if not found:
+        return
+    by_hand = any(one.state == "open" for one in found)
+    close = NextStep("vault close", before="Close it:")
+    without = NextStep("settings", ("seat_belt", "false"), before="Or do without it:")
+    yield Finding(
+        "seat-belt-open",
+        NOTE,
+        f"the seat belt is open: an `rm -rf` would take {' and '.join(one.what for one in found)}",
+        tuple(f"{one.path}: {one.why or 'opened by `vault open`'}" for one in found),
+        (close, without) if by_hand else (without,),
+    )
 
 
 def mode_of(path: str) -> int:
