@@ -31,6 +31,17 @@ def say(monkeypatch, here):
 
 
 @pytest.fixture
+def another_machine(monkeypatch):
+    """Called: from now on this is a machine that made none of the snapshots."""
+
+    def move() -> None:
+        system, _, *rest = os.uname()
+        monkeypatch.setattr(os, "uname", lambda: os.uname_result((system, "a-new-machine", *rest)))
+
+    return move
+
+
+@pytest.fixture
 def commands(here):
     return os.path.join(here.places.user_home, ".local", "bin")
 
@@ -43,8 +54,22 @@ def shown(text):
     return [" ".join(line.split()) for line in text.replace("\n             ", " ").splitlines()]
 
 
-def test_a_restore_names_the_commands_it_will_make_and_makes_those(here, home, say, commands):
+def test_a_restore_on_the_same_machine_makes_no_command_that_was_not_there(here, home, say, commands):
     take(here, home)
+    for gone in (os.path.join(home, "profiles", "writer"), home):
+        shutil.rmtree(gone)
+        assert json.loads(say("restore", "--dry-run", "--json").out)["wrappers"] == []
+        done = say("restore", "--yes")
+        assert done.code == 0 and "Command" not in done.out, done
+        assert not os.path.exists(commands) and "Removed" not in say("undo").out
+        assert say("restore", "--yes").code == 0
+
+
+def test_a_restore_names_the_commands_it_will_make_and_makes_those(
+    here, home, say, commands, another_machine
+):
+    take(here, home)
+    another_machine()
     shutil.rmtree(os.path.join(home, "profiles", "writer"))
     os.makedirs(commands)
     with open(os.path.join(commands, "coder"), "w", encoding="utf-8") as file:
@@ -59,12 +84,36 @@ def test_a_restore_names_the_commands_it_will_make_and_makes_those(here, home, s
         "writer": ("new", path),
     }
     assert not os.path.exists(path)
+    said = say("restore", "--yes").out
+    assert said.count(path) == 1, "the plan says it, once"
+    assert os.access(path, os.X_OK)
+    dry = say("undo", "--dry-run").out
+    assert f"Removes {path}" in shown(dry), dry
+    assert f"Removed {path}, which the restore had made" in shown(say("undo").out)
+    assert not os.path.exists(path)
+    assert f"Made again {path}" in shown(say("undo").out)
+    os.unlink(path)
     done = json.loads(say("restore", "--yes", "--json").out)
     assert states(done)["writer"] == ("made", path) and os.access(path, os.X_OK)
 
 
-def test_a_command_starts_nothing_before_its_program_is_installed(here, home, say, commands, monkeypatch):
+def test_a_command_that_cannot_be_written_is_said_after_the_restore(
+    here, home, say, commands, another_machine
+):
     take(here, home)
+    another_machine()
+    os.makedirs(os.path.dirname(commands), exist_ok=True)
+    with open(commands, "w", encoding="utf-8"):
+        pass  # a file where the directory should be
+    done = shown(say("restore", "--yes").out)
+    assert any("none for profile writer: it cannot be written" in line for line in done), done
+
+
+def test_a_command_starts_nothing_before_its_program_is_installed(
+    here, home, say, commands, monkeypatch, another_machine
+):
+    take(here, home)
+    another_machine()
     programs = os.path.join(here.places.user_home, "programs")
     os.makedirs(programs)
     monkeypatch.setenv("PATH", programs)
@@ -77,11 +126,14 @@ def test_a_command_starts_nothing_before_its_program_is_installed(here, home, sa
         os.fchmod(file.fileno(), 0o755)
         file.write("#!/bin/sh\n")
     done = shown(say("restore", "--yes").out)
-    assert any(line.startswith(f"Command {path} starts profile writer (") for line in done), done
+    assert any(line.startswith(f"Command {path} will start profile writer (") for line in done), done
 
 
-def test_an_exact_restore_names_no_command_for_a_profile_that_it_removes(here, home, say, commands):
+def test_an_exact_restore_names_no_command_for_a_profile_that_it_removes(
+    here, home, say, commands, another_machine
+):
     take(here, home)
+    another_machine()
     shutil.copytree(os.path.join(home, "profiles", "writer"), os.path.join(home, "profiles", "later"))
     planned = json.loads(say("restore", "--exact", "--dry-run", "--json").out)
     assert set(states(planned)) == {"coder", "writer"}
@@ -89,8 +141,11 @@ def test_an_exact_restore_names_no_command_for_a_profile_that_it_removes(here, h
     assert set(states(done)) == set(os.listdir(commands)) == {"coder", "writer"}
 
 
-def test_parts_of_a_home_and_another_place_bring_no_commands(here, home, say, commands, tmp_path):
+def test_parts_of_a_home_and_another_place_bring_no_commands(
+    here, home, say, commands, tmp_path, another_machine
+):
     take(here, home)
+    another_machine()
     for words in (("SOUL.md",), ("--into", str(tmp_path / "elsewhere"))):
         assert json.loads(say("restore", "--dry-run", "--json", *words).out)["wrappers"] == []
         assert say("restore", "--yes", *words).code == 0
@@ -123,8 +178,9 @@ def test_so_does_a_rebuild(here, home, say, commands):
     assert {state for state, _ in states(done).values()} == {"made"}
 
 
-def test_uninstall_says_that_they_are_the_agents_and_leaves_them(here, home, say, commands):
+def test_uninstall_says_that_they_are_the_agents_and_leaves_them(here, home, say, commands, another_machine):
     take(here, home)
+    another_machine()
     assert say("restore", "--yes").code == 0
     path, other = os.path.join(commands, "writer"), os.path.join(commands, "coder")
     with open(other, "a", encoding="utf-8") as file:

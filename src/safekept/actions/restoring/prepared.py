@@ -78,9 +78,14 @@ class PreparedLanding(ABC):
         """What is known to be missing among what was asked for: path and reason."""
 
     @property
+    def brings_commands(self) -> bool:
+        """Whether commands of profiles, which lie outside the home, are made with it."""
+        return not (self.request.into or self.plan.only)
+
+    @property
     def wrappers(self) -> list[Wrapper]:
         """The commands of profiles, outside the home: those that will be made, are there, or are not made."""
-        if self.request.into or self.plan.only:
+        if not self.brings_commands:
             return []
         return planned_wrappers(self.place, self.context, profiles_after(self.place, self.plan))
 
@@ -147,7 +152,7 @@ class PreparedLanding(ABC):
         lost = self.losses
         if leave_lost:
             lost += [(one.path, one.reason) for one in landed.remarks if one.outcome is Outcome.UNREADABLE]
-        wrappers = [] if request.into or self.plan.only else make_wrappers(place, self.context)
+        wrappers = make_wrappers(place, self.context) if self.brings_commands else []
         work.add({**landed.as_dict(), "wrappers": newly_made(wrappers)})
         record(self.context, work.line(operation, "incomplete" if lost else "done"), listener)
         if not request.into:

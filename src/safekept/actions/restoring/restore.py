@@ -94,6 +94,11 @@ class PreparedRestore(PreparedLanding):
         ]
 
     @property
+    def brings_commands(self) -> bool:
+        """On the machine of the snapshot they are where they were, or never were: a restore touches none."""
+        return not (self.request.into or self.plan.only or self.chosen.here)
+
+    @property
     def questions(self) -> list[str]:
         """Why consent is needed; empty where a restore may just go on."""
         return self.consent_reasons(going_text(self.going))

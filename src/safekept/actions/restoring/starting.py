@@ -19,10 +19,11 @@ from ..base.context import HomeRef, UserContext
 if TYPE_CHECKING:
     from safekept.home.landing import LandingPlan
 
-# Profile commands: `~/.local/bin/NAME` starts the agent with that profile. They are not part of a home,
-# so an import makes them again, and its plan names them. A wrapper is only ever created, never overwritten,
-# and a name that would hide another command is left alone and reported. Undoing the import takes those away
-# that it made, as long as nobody changed them. They are the agent's: `uninstall` names them and leaves them.
+# Profile commands: `~/.local/bin/NAME` starts the agent with that profile. They are not part of a home, so a
+# rebuild, an import and the restore of another machine's snapshot make them again, and the plan names them.
+# A wrapper is only ever created, never overwritten, and a name that would hide another command is left alone
+# and reported. Undoing it takes those away that it made, as long as nobody changed them, and says so. They
+# are the agent's: `uninstall` names them and leaves them.
 
 
 NEW = "new"
@@ -37,6 +38,7 @@ class Wrapper:
     state: str  # "new" (in a plan), "made", "present" or "skipped"
     note: str = ""
     needs: str = ""  # the program that it starts, where that is not installed here
+    failed: bool = False  # it was to be made, and could not be written
 
     def as_dict(self) -> dict[str, str]:
         return {"profile": self.profile, "path": self.path, "state": self.state, "note": self.note}
@@ -62,7 +64,7 @@ def _made(one: Wrapper, place: HomeRef, context: UserContext) -> Wrapper:
     try:
         _write(one.path, one.profile, place, context)
     except OSError as error:
-        return replace(one, state="skipped", note=f"it cannot be written: {error.strerror}")
+        return replace(one, state="skipped", note=f"it cannot be written: {error.strerror}", failed=True)
     return replace(one, state="made")
 
 
@@ -81,6 +83,11 @@ def newly_made(wrappers: Iterable[Wrapper]) -> list[dict[str, str]]:
     """Those that were made just now, for the journal: their paths and what is in them."""
     made = ((one.path, _text(one.path)) for one in wrappers if one.state == "made")
     return [{"path": path, "text": text} for path, text in made if text]
+
+
+def wrappers_going(facts: Mapping[str, object]) -> list[str]:
+    """The commands that an operation made and nobody changed: undoing it removes them."""
+    return [one["path"] for one in _listed(facts.get("wrappers")) if _text(one["path"]) == one["text"]]
 
 
 def take_back_wrappers(facts: Mapping[str, object]) -> dict[str, object]:

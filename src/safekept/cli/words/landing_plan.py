@@ -51,15 +51,20 @@ def show_obstacles(console: Console, plan: LandingPlan) -> None:
 
 
 def show_wrappers(console: Console, wrappers: Iterable[Wrapper]) -> None:
-    """The commands of profiles, which lie outside the home: in a plan, and after the deed."""
+    """The commands of profiles, which lie outside the home: all of them in a plan, and after the deed those
+    that could not be made."""
     for one in wrappers:
         note = f" ({one.note})" if one.note else ""
-        if one.state in ("new", "made"):
-            verb = "will start" if one.state == "new" or one.needs else "starts"
+        if one.state == "new":
             once = f" once `{one.needs}` is installed here" if one.needs else ""
-            console.fact("Command", f"{path_text(one.path)} {verb} profile {one.profile}{once}{note}")
+            console.fact("Command", f"{path_text(one.path)} will start profile {one.profile}{once}{note}")
         elif one.state == "skipped":
             console.fact("Command", f"none for profile {path_text(one.profile)}: {one.note}")
+
+
+def not_made(wrappers: Iterable[Wrapper]) -> list[Wrapper]:
+    """Those that the plan named and that could not be written: everything else was said by the plan."""
+    return [one for one in wrappers if one.failed]
 
 
 def show_losses(console: Console, lost: Sequence[tuple[str, str]], damaged: Collection[str]) -> None:

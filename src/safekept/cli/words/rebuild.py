@@ -11,7 +11,7 @@ from safekept.core.ages import seconds_text
 from safekept.core.next_step import NextStep, Step
 
 from ..console import Console, count_text, path_argument, path_text, size_text, time_text
-from .landing_plan import SHOWN, show_paths, show_rows, show_wrappers
+from .landing_plan import SHOWN, not_made, show_paths, show_rows, show_wrappers
 from .remarks import show_census
 from .snapshots import incomplete_text
 
@@ -131,7 +131,7 @@ def show_rebuilt(
     console.fact("Time", time_text(done.seconds or 0.0))
     for path, reason in rebuilt.lost[:SHOWN]:
         console.fact("Missing", f"{path_text(path)}: {reason}" if path else reason)
-    show_wrappers(console, rebuilt.wrappers)
+    show_wrappers(console, not_made(rebuilt.wrappers))
     if ground.aside:
         console.fact("Put aside", path_text(ground.aside))
         console.fact("Back again", f"`{ground.bring_back}`")

@@ -21,8 +21,11 @@ _RESTORES = ("restore", "recreate", "replace-directory")
 _REMOVES = ("remove", "replace-by-directory")
 
 
-def show_rollback(console: Console, outcome: PointRollback) -> int:
-    """What was done, what stays and why, what is gone, and how to take it back; the exit code."""
+def show_rollback(console: Console, outcome: PointRollback, *, again: bool = False) -> int:
+    """What was done, what stays and why, what is gone, and how to take it back; the exit code.
+
+    `again`: the undo of a rollback is taken back, so that the rollback is done once more.
+    """
     from safekept.actions.projects.home_points.point import HomePoint
     from safekept.actions.projects.rollback import RollbackOutcome
 
@@ -36,7 +39,10 @@ def show_rollback(console: Console, outcome: PointRollback) -> int:
     verb = "Would go back to" if planned else "Went back to"
     if not outcome.changed and (outcome.stays or not in_project):
         verb = "Would change nothing for" if planned else "Changed nothing for"
-    console.heading(f"{verb} {what} of {path_text(point.place)}", planned or outcome.complete)
+    heading = f"{verb} {what} of {path_text(point.place)}"
+    if again and outcome.changed:
+        heading = f"{'Would do' if planned else 'Did'} the rollback of {path_text(point.place)} again"
+    console.heading(heading, planned or outcome.complete)
     why = about(point) if isinstance(point, HomePoint) else path_text(point.reason)
     reason = f", {why}" if why and not outcome.undoes else ""
     console.fact("Taken", fitting(console, ago(point.time_ns) + reason, 13))
@@ -172,7 +178,7 @@ def show_undone(console: Console, undone: Undone, request: UndoRequest) -> int:
         _show_meant(console, "Would take back", undone)
     if undone.rollback is not None:
         if not console.as_json:
-            show_rollback(console, undone.rollback)
+            show_rollback(console, undone.rollback, again=undone.change.verb == "rollback-undo")
         return 0 if undone.complete else 3
     if undone.plan is not None:
         _show_landing(console, undone, request)
@@ -208,13 +214,21 @@ def _show_landing(console: Console, undone: Undone, request: UndoRequest) -> Non
     plan, landed = undone.plan, undone.landed
     assert plan is not None
     if landed is None:
+        from safekept.actions.restoring.starting import wrappers_going
+
         listing(console, "Returns", plan.returns)
         listing(console, "Goes", plan.goes)
+        listing(console, "Removes", wrappers_going(undone.change.facts))
     else:
         console.heading(f"Taken back in {path_text(plan.home)}")
         console.fact("What", f"the {_of(undone.change)}")
         console.fact("Returned", count_text(landed.created + landed.replaced, "file"))
         console.fact("Set aside", count_text(landed.removed + landed.replaced, "file"))
+        facts, noun = undone.facts, undone.change.noun
+        for one in (facts.wrappers_gone if facts else None) or ():
+            console.fact("Removed", f"{path_text(str(one['path']))}, which the {noun} had made")
+        for one in (facts.wrappers if facts else None) or ():
+            console.fact("Made again", path_text(str(one["path"])))
     listing(console, "Since", plan.since)
     if plan.since:
         fate = "would be" if landed is None else "are"

@@ -21,6 +21,7 @@ from ...words.grace import kept_text
 from ...words.landing_plan import (
     SHOWN,
     ask_consent,
+    not_made,
     show_changes,
     show_losses,
     show_obstacles,
@@ -234,7 +235,7 @@ def _show_result(console: Console, prepared: PreparedImport, imported: LandingRe
     show_stayed(console, prepared.plan)
     for remark in landed.remarks[:SHOWN]:
         console.fact("Note", f"{path_text(remark.path)}: {remark.reason}")
-    show_wrappers(console, imported.wrappers)
+    show_wrappers(console, not_made(imported.wrappers))
     if landed.replaced or landed.removed:
         console.fact("Kept", kept_text(prepared.request.keep_days))
     console.next(imported.notes)

@@ -25,6 +25,7 @@ from ....options import common_options, source_options, start
 from ....words.grace import kept_text
 from ....words.landing_plan import (
     SHOWN,
+    not_made,
     settle,
     show_changes,
     show_doubt,
@@ -255,7 +256,7 @@ def _show_result(console: Console, prepared: PreparedRestore, restored: LandingR
             console.fact("Note", f"{path_text(remark.path)}: {remark.reason}")
     for note in restored.notes:
         console.fact("Note", note)
-    show_wrappers(console, restored.wrappers)
+    show_wrappers(console, not_made(restored.wrappers))
     if landed.replaced or landed.removed or landed.created:
         if landed.replaced or landed.removed:
             console.fact("Kept", kept_text(prepared.request.keep_days))
