@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -153,6 +154,8 @@ def _about(one: Operation) -> str:
     facts, error = one.facts, one.error
     if error.get("code"):
         return star + path_text(str(error["code"]))
+    if told := _told_of(one):
+        return star + path_text(told)
     for name in ("snapshot", "id", "target", "archive", "name", "destination", "text"):
         value = facts.get(name)
         if isinstance(value, str) and value:
@@ -161,6 +164,35 @@ def _about(one: Operation) -> str:
     if isinstance(declined, list) and declined:
         return star + path_text(str(declined[0]).rpartition(":")[2])  # the agent or the home that is meant
     return star + path_text(os.path.basename(one.place))
+
+
+def _told_of(one: Operation) -> str:
+    """For what a home was changed by, and what was kept before that: of what it was, then the id."""
+    facts = one.facts
+    snapshot = str(facts.get("snapshot") or "")[:8]
+    if one.verb == "snapshot" and str(facts.get("kind", "")).startswith("pre-"):
+        return f"{snapshot} before {_BEFORE.get(str(facts['kind']), 'a change')}"
+    if one.verb in ("restore", "import"):
+        only = facts.get("only")
+        names = [os.path.basename(str(path)) for path in only] if isinstance(only, list) else []
+        more = f" +{len(names) - 1}" if len(names) > 1 else ""
+        what = f"{names[0]}{more}" if names else "all"
+        return f"{what} {snapshot or _named(str(facts.get('archive') or ''))}".rstrip()
+    if one.verb in ("restore-session", "undo-session"):
+        return f"{facts.get('session', '')} {snapshot}".strip()
+    if one.verb == "undo":
+        return f"{facts.get('of') or ''} {str(facts.get('undoes') or '').rpartition('-')[2]}".strip()
+    if one.verb in ("connect", "disconnect"):
+        changed = facts.get("files_changed")
+        paths = changed if isinstance(changed, list) else []
+        profiles = {found[1] for path in paths if (found := _PROFILE.search(str(path)))}
+        return " ".join((str(facts.get("agent") or ""), *sorted(profiles))).strip()
+    return ""
+
+
+#: What a snapshot that was taken by itself was taken before.
+_BEFORE = {"pre-restore": "restore", "pre-import": "import", "pre-update": "update"}
+_PROFILE = re.compile(r"/profiles/([^/]+)/")
 
 
 def _named(value: str) -> str:
