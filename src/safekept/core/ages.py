@@ -17,6 +17,14 @@ def seconds_text(seconds: float) -> str:
     return f"{int(seconds // 86400):,} days"
 
 
+def clock_text(seconds: float, now: float) -> str:
+    """When it was, where this machine is: `16:35` today, `Nov 15 16:35` before, `2025-11-15` long ago."""
+    then, today = time.localtime(seconds), time.localtime(now)
+    if (then.tm_year, then.tm_yday) == (today.tm_year, today.tm_yday):
+        return time.strftime("%H:%M", then)
+    return time.strftime("%b %d %H:%M" if abs(now - seconds) < 300 * 86_400 else "%Y-%m-%d", then)
+
+
 def iso_time(seconds: float) -> str | None:
     """A time for a document: `2026-11-15T12:31:05Z`; None for one that never was."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)) if seconds else None
@@ -26,26 +34,35 @@ def iso_time(seconds: float) -> str | None:
 
 _AGO = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?(s|m|min|minutes?|h|hours?|d|days?|w|weeks?)(?: ago)?")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_CLOCK = re.compile(r"([01]?\d|2[0-3])[:.]([0-5]\d)")
+_CLOCK = re.compile(r"([01]?\d|2[0-3])[:.]([0-5]\d)|(0?[1-9]|1[0-2])(?:[:.]([0-5]\d))? ?([ap])m")
 _WEEK = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
-def time_of(text: str, now: float, *, end_of_day: bool = False) -> float | None:
-    """The iso_time that is meant, where this machine is; None where the words are no time.
+def clock_of(text: str) -> tuple[int, int] | None:
+    """Hour and minute of `18:00`, `18.00`, `3am` or `3:30 pm`; None where it is no time of the day."""
+    if (match := _CLOCK.fullmatch(text.strip().lower())) is None:
+        return None
+    if match[5]:
+        return int(match[3]) % 12 + (12 if match[5] == "p" else 0), int(match[4] or 0)
+    return int(match[1]), int(match[2])
 
-    A day without a clock is its beginning; with `end_of_day` its end, since the last state of a day is
-    what a person means who wants to go back to it.
+
+def time_of(text: str, now: float, *, end_of_day: bool = False) -> float | None:
+    """The time that is meant, where this machine is; None where the words are no time.
+
+    A day without a clock is its beginning; with `end_of_day` its end, and so is a minute: the last state of
+    a day is what a person means who wants to go back to it, and a list shows no seconds.
     """
     words = " ".join(text.lower().split())
     if match := _AGO.fullmatch(words):
         return now - float(match[1]) * _SECONDS[match[2][0]]
-    first, _, clock = ("today", "", words) if _CLOCK.fullmatch(words) else words.partition(" ")
+    first, _, clock = ("today", "", words) if clock_of(words) else words.partition(" ")
     try:
         day = _day(first, datetime.datetime.fromtimestamp(now))
-        if day is None or (clock and not _CLOCK.fullmatch(clock)):
+        if day is None or (clock and not clock_of(clock)):
             return datetime.datetime.fromisoformat(text.strip()).timestamp()
-        if match := _CLOCK.fullmatch(clock):
-            return day.replace(hour=int(match[1]), minute=int(match[2])).timestamp()
+        if at := clock_of(clock):
+            return day.replace(hour=at[0], minute=at[1]).timestamp() + (59.999 if end_of_day else 0.0)
         return day.timestamp() + (86_399.999 if end_of_day else 0.0)
     except (ValueError, OverflowError, OSError):
         return None

@@ -11,11 +11,11 @@ nothing, and the work is due. Nothing is ever overdue by a moment in the future.
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, field, replace
 from typing import Any
 
+from safekept.core.ages import clock_of
 from safekept.core.files.small import read_document, write_document
 from safekept.core.records import dataclass
 
@@ -27,7 +27,6 @@ from safekept.core.records import dataclass
 
 HOURLY = "hourly"
 HOUR = 3600.0
-_TIME = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 _AROUND = range(-2, 3)  # days: no zone is further than that from where the date changes
 
 
@@ -40,15 +39,14 @@ class Cadence:
 
     @classmethod
     def parse(cls, text: str, zone: datetime.tzinfo | None = None) -> Cadence:
-        """`03:30`, `03:30, 15:30` or `hourly`. ValueError for anything else."""
+        """`03:30`, `3am`, `03:30, 15:30` or `hourly`. ValueError for anything else."""
         if text.strip() == HOURLY:
             return cls((), zone)
         found = []
         for part in text.split(","):
-            match = _TIME.fullmatch(part.strip())
-            if match is None:
+            if "." in part or (clock := clock_of(part)) is None:
                 raise ValueError(f"not a time of the day: {part.strip()!r}")
-            found.append((int(match[1]), int(match[2])))
+            found.append(clock)
         return cls(tuple(sorted(set(found))), zone)
 
     def __str__(self) -> str:

@@ -20,6 +20,8 @@ from support.home.homes import make_hermes_home
 from support.users.contexts import throwaway
 from support.vault.snapshots import opened, take
 
+DAY = 86_400
+
 
 @pytest.fixture
 def here(tmp_path):
@@ -46,15 +48,15 @@ def put(home, name, text):
 # list
 
 
-def test_a_list_has_number_id_age_kind_files_size_added_verified_and_label(here, home, say):
+def test_a_list_has_number_id_time_age_kind_files_size_added_verified_and_label(here, home, say):
     whole = take(here, home, label="before the move").id[:8]
     quick = take(here, home, kind="quick", selection=Selection(quick=True), check="never").id[:8]
     say("snapshot", "pin", "2", "--days", "5")
     done = say("snapshot", "list")
     assert done.code == 0
     lines = done.out.splitlines()
-    assert lines[0].split() == "# ID AGE KIND FILES SIZE ADDED VERIFIED LABEL".split()
-    age = r" +\d+ (s|min) +"  # as wide as the widest: 9 s beside 10 s
+    assert lines[0].split() == "# ID TAKEN AGE KIND FILES SIZE ADDED VERIFIED LABEL".split()
+    age = r"  [^ ].*?:\d\d +\d+ (s|min) +"  # the clock, and as wide as the widest: 9 s beside 10 s
     assert re.fullmatch(rf"1  {quick}{age}quick   +\d+ +[\d.]+ [KM]B +[\d.]+ K?B  \S.*", lines[1]), lines[1]
     assert re.fullmatch(
         rf"2  [0-9a-f]{{8}}{age}manual +\d+ +[\d.]+ MB +[\d.]+ [KM]B  yes +"
@@ -242,7 +244,32 @@ def test_only_directories_that_differ_are_loaded_for_a_difference(here, home, sa
     assert len(loaded) <= 4, "the two trees of the home itself, and nothing below"
 
 
+def test_the_clock_of_a_list_names_that_snapshot(here, home, say, monkeypatch):
+    now = int(time.mktime((2026, 11, 16, 16, 40, 0, 0, 0, -1)))
+    for seconds in (now - 20 * 60 + 5, now - 400 * DAY, now - 2 * DAY):
+        take(here, home, check="never", now_ns=seconds * 10**9)
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: float(now))
+    monkeypatch.setattr(time, "time_ns", lambda: now * 10**9)
+    rows = say("snapshot", "list").out.splitlines()[1:4]
+    today, before, long_ago = (row.split()[2:] for row in rows)
+    assert (today[0], before[:3], long_ago[0]) == ("16:20", ["Nov", "14", "16:40"], "2025-10-12")
+    chosen = json.loads(say("restore", "16:20", "--dry-run", "--json").out)["snapshot"]["id"]
+    assert chosen.startswith(rows[0].split()[1]), "taken five seconds later, in the minute that was said"
+    error = say("restore", "2025-10-11").err
+    assert "is as old as `2025-10-11`; the oldest is of 2025-10-12 16:40:00" in error, error
+    monkeypatch.setattr(time, "time", real)
+
+
 # history
+
+
+def test_a_version_that_came_back_is_told_as_the_same(here, home, say):
+    for text in ("first\n", "second\n", "first\n"):
+        put(home, "SOUL.md", text)
+        newest = take(here, home, check="never").id[:8]
+    lines = say("history", "SOUL.md").out.splitlines()[2:5]
+    assert [f"the same as {newest}" in line for line in lines] == [False, False, True], lines
 
 
 def test_the_history_of_a_file_has_its_distinct_versions_and_how_to_get_them(here, home, say):

@@ -79,5 +79,6 @@ def test_what_is_no_time_is_refused(text):
 
 def test_times_are_written_as_they_are_read():
     assert str(Cadence.parse("3:30")) == "03:30"
+    assert str(Cadence.parse("3am, 3:30 PM")) == "03:00, 15:30"
     assert str(Cadence.parse("15:00,03:30, 03:30")) == "03:30, 15:00"
     assert str(Cadence.parse(" hourly ")) == "hourly"

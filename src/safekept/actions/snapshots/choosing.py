@@ -101,8 +101,10 @@ def _at(listing: Listing, word: str, before: float) -> Listed:
     if found is None:
         if not listing.shown:
             raise none_yet(listing)
+        oldest = listing.shown[-1]
+        taken = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(oldest.snapshot.time_ns / 1e9))
         raise NoSuchSnapshot(
-            f"No snapshot of `{listing.home}` is as old as `{word}`",
+            f"No snapshot of `{listing.home}` is as old as `{word}`; the oldest is of {taken}",
             kept="Nothing was changed",
             next_steps=(NextStep("snapshot list", before="See which there are, and of when:"),),
         )

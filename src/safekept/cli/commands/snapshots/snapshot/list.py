@@ -12,6 +12,7 @@ from safekept.actions.snapshots.choosing import usual_ones
 from safekept.actions.snapshots.listing import Listed, Listing, list_home
 from safekept.actions.snapshots.soundness import sound_ones
 from safekept.actions.vault.opening import open_vault
+from safekept.core.ages import clock_text
 from safekept.vault.tags import KINDS, OTHER
 
 from ....console import Console, count_text, path_text, screen_width
@@ -31,7 +32,7 @@ _STATES = {"sound": "yes", "unverified": "not yet", "damaged": "DAMAGED", "": "â
 @source_options
 @common_options
 def command(every: bool, kind: str | None, home: str, layout: str, as_json: bool) -> int:
-    """See the snapshots of a home: number, id, age, kind, label, files, size, what it added, verified.
+    """See the snapshots of a home: number, id, time, age, kind, files, size, what it added, verified, label.
 
     The number counts from the newest and moves on with every snapshot; the id stays. One that another
     machine made of the same path has no number while this machine has its own; nor has a home point, which
@@ -72,7 +73,7 @@ def _show(
     now = time.time_ns()
     if chosen:
         rows: list[tuple[str, ...]] = [
-            ("#", "ID", "AGE", "KIND", "FILES", "SIZE", "ADDED", "VERIFIED", "LABEL")
+            ("#", "ID", "TAKEN", "AGE", "KIND", "FILES", "SIZE", "ADDED", "VERIFIED", "LABEL")
         ]
         foreign = {one.id for one in listing.elsewhere}
         rows += [_row(one, now, one.id in foreign) for one in chosen]
@@ -122,6 +123,7 @@ def _row(one: Listed, now: int, foreign: bool) -> tuple[str, ...]:
     return (
         str(one.number) if one.number else "",
         one.short,
+        clock_text(one.snapshot.time_ns / 1e9, now / 1e9),
         age_text(one, now),
         one.kind,
         "â€“" if one.files is None else f"{one.files:,}",
@@ -138,15 +140,16 @@ def _aligned(rows: list[tuple[str, ...]], width: int) -> list[str]:
     Where a row is longer than a line of the terminal, the last one has lines of its own below it.
     """
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
-    right = {0, 2, 4, 5, 6}
+    right = {0, 3, 5, 6, 7}
+    between = "  " if not width or sum(widths) + 2 * len(widths) <= width else " "
     lines = []
     for row in rows:
         cells = [
             cell.rjust(width) if column in right else cell.ljust(width)
             for column, (cell, width) in enumerate(zip(row[:-1], widths, strict=True))
         ]
-        line = "  ".join([*cells, row[-1]]).rstrip()
+        line = between.join([*cells, row[-1]]).rstrip()
         if row[-1] and width and len(line) > width:
-            line = "  ".join(cells).rstrip() + "\n" + " " * _BELOW + row[-1]
+            line = between.join(cells).rstrip() + "\n" + " " * _BELOW + row[-1]
         lines.append(line)
     return lines
