@@ -58,6 +58,30 @@ def test_an_empty_file_name_is_refused_and_nothing_goes_back(run, project, data,
     assert read(project, "main.py") == "two\n"
 
 
+def test_after_going_back_the_list_says_where_you_are(run, project, data):
+    turn(data, project, 1, "two\n")
+    turn(data, project, 2, "three\n")
+    assert "you are here" not in run("rollback").stdout
+    assert run("rollback", "2").returncode == 0
+    rows = json.loads(run("rollback", "--json").stdout)["checkpoints"]
+    assert [(row["number"], row["here"]) for row in rows] == [(1, False), (2, True)]
+    listed = run("rollback").stdout
+    [line] = [line for line in listed.splitlines() if "you are here" in line]
+    assert line.split()[0] == "2"
+    assert f"Undo everything since one of them: `safekept rollback {rows[0]['id']}`" in listed
+    assert "taken around a rollback, or with nothing changed after them (`safekept rollback --all`)" in listed
+    put(os.path.join(project, "main.py"), "four\n")
+    assert "you are here" not in run("rollback").stdout
+
+
+def test_undoing_the_undo_of_a_rollback_says_that_it_is_done_again(run, project, data):
+    turn(data, project, 1, "two\n")
+    assert run("rollback", "1").returncode == 0
+    first, second = run("undo").stdout, run("undo").stdout
+    assert f"Went back to the point before the last rollback of {project}\n" in first
+    assert f"Did the rollback of {project} again\n" in second and read(project, "main.py") == "one\n"
+
+
 def test_a_damaged_point_is_listed_as_such_and_the_others_work(run, project, data):
     packs: list[set[str]] = []
     for number in range(4):

@@ -41,12 +41,14 @@ class PointRow:
     point: Checkpoint | HomePoint
     changes: Changes | None = None  # what was changed after it, up to the next one; None where not counted
     damaged: bool = False  # it cannot be gone back to: part of it is missing from the store
+    here: bool = False  # the project is as it was then: somebody went back to it
 
     def as_dict(self) -> dict[str, object]:
         head = {"number": self.number or None, **self.point.as_dict()}
         if isinstance(self.point, HomePoint):
             return {**head, "changed": self.changes.files if self.changes else 0}
-        return {**head, "changes": self.changes.as_dict() if self.changes else None, "damaged": self.damaged}
+        changes = self.changes.as_dict() if self.changes else None
+        return {**head, "changes": changes, "damaged": self.damaged, "here": self.here}
 
 
 @dataclass(slots=True)
@@ -134,8 +136,10 @@ def timeline(
             and (every or point.id in numbers or point.id in bad)
         ]
         amounts = _amounts(reading, points, live, chosen[:_COUNTED]) if count else {}
+        here = _here(reading, points, live, [point for point in chosen if point.id in amounts])
     rows = [
-        PointRow(numbers.get(point.id, 0), point, amounts.get(point.id), point.id in bad) for point in chosen
+        PointRow(numbers.get(point.id, 0), point, amounts.get(point.id), point.id in bad, point.id == here)
+        for point in chosen
     ]
     shown = {point.id for point in chosen}
     hidden = sum(1 for point in points if point.id not in shown and (live is None or point.id != live.id))
@@ -183,6 +187,23 @@ def with_home_points(
         since = min((row.point.time_ns for row in found.rows), default=0)
         points = [point for point in points if point.time_ns >= since][:_HOME_POINTS]
     return replace(found, home_points=points)
+
+
+def _here(
+    store: Store, points: Sequence[Checkpoint], live: Checkpoint | None, chosen: Sequence[Checkpoint]
+) -> str:
+    """The id of the newest point that the project is just as, where a rollback came after it; or nothing.
+
+    Without one in between the project is as its newest point was because nothing changed since.
+    """
+    if live is None or not any(point.kind == "undo" for point in points):
+        return ""
+    known = reconstruct_all(store, points, live)
+    for point in chosen:
+        with contextlib.suppress(CheckpointDamaged):
+            if not pairs_of(store, known[point.id], ReconstructedState(live)):
+                return point.id
+    return ""
 
 
 def _amounts(

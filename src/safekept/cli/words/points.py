@@ -45,15 +45,14 @@ def show_timeline(console: Console, found: Timeline, where: list[str], every: bo
     if any(row.damaged for row in found.rows):
         console.line(f"Part of it is missing from the store: `{console.command('checkpoint', 'status')}`")
     if found.hidden and not every:
-        marks = count_text(found.hidden, "point")
-        console.line(
-            f"Not shown: {marks} without a number (`{console.command('rollback', '--all', *where)}`)"
-        )
+        marks = count_text(found.hidden, "point", "points")
+        which = "taken around a rollback, or with nothing changed after them"
+        console.line(f"Not shown: {marks} {which} (`{console.command('rollback', '--all', *where)}`)")
     return 0
 
 
 def _show_ways_back(console: Console, found: Timeline, where: list[str]) -> None:
-    first = next((row.point.short for row in found.rows if row.number), "")
+    first = next((row.point.short for row in found.rows if row.number and not row.here), "")
     if first:
         back = console.command("rollback", first, *where)
         what = "Undo everything since one" if found.home is None else "Bring the files of one"
@@ -132,7 +131,7 @@ def _cells(row: PointRow, at_home: bool = False) -> tuple[str, ...]:
         str(row.number) if row.number else "",
         point.short,
         ago(point.time_ns),
-        "DAMAGED" if row.damaged else changes_text(row.changes),
+        "DAMAGED" if row.damaged else "you are here" if row.here else changes_text(row.changes),
         _session(point),
         _reason(point, at_home),
     )

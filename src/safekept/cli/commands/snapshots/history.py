@@ -81,6 +81,7 @@ def _show(console: Console, found: History, named: list[str], diff: bool) -> Non
     versions = count_text(len(found.versions), "version")
     console.heading(f"{path_text(found.path)}: {versions} in {count_text(found.searched, 'snapshot')}")
     console.line("  ID        WRITTEN                   SIZE  SEEN")
+    newer: dict[tuple[object, str], str] = {}
     for number, version in enumerate(found.versions):
         written = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(version.node.mtime_ns / 1e9))
         seen = f"first seen {age_text(version.first, word='ago')}"
@@ -90,6 +91,10 @@ def _show(console: Console, found: History, named: list[str], diff: bool) -> Non
             seen += f", on {path_text(version.last.snapshot.hostname)}"
         if not is_of(version.last.snapshot, found.place.home):
             seen += f", of {path_text(version.last.home)}"
+        content = version.node.content, version.node.target
+        if content in newer:
+            seen += f", the same as {newer[content]}"
+        newer.setdefault(content, version.last.short)
         now = "  now" if version.now else ""
         console.line(
             f"  {version.last.short}  {written}  {size_text(version.node.size):>9}  {seen}{now}",
