@@ -257,8 +257,16 @@ class Console:
         if self.as_json:
             click.echo(document_text({"error": {"code": "usage", "what": error.format_message()}}))
             return
-        see = NextStep(command.partition(" ")[2], ("--help",), before="See")
-        answers = "usage", error.format_message(), "Nothing was read or changed", (self.step(see),)
+        from .groups import EXAMPLES
+
+        words, what, param = command.partition(" ")[2], error.format_message(), None
+        steps = [NextStep(words, ("--help",), before="See")]
+        if isinstance(error, click.MissingParameter):
+            param = error.param
+        if isinstance(param, click.Argument) and error.ctx and words in EXAMPLES:
+            what = f"`{words}` needs {param.make_metavar(error.ctx)} after it."
+            steps.insert(0, EXAMPLES[words])
+        answers = "usage", what, "Nothing was read or changed", tuple(map(self.step, steps))
         click.echo(_answers(*answers), err=True)
 
     # -- progress --------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from safekept.core.next_step import named, today
+from safekept.core.next_step import NextStep, named, today
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -28,6 +28,19 @@ _HABITS = {
     "info": "show",
     "new": "add",
     "create": "add",
+}
+
+
+#: What helps who typed a command without the word that it needs: one that shows what such a word is.
+EXAMPLES = {
+    "history": NextStep("history", ("SOUL.md",), before="For example:"),
+    "rebuild": NextStep(
+        "rebuild", ("safekept-kit.txt",), before="With the kit that you stored, for example:"
+    ),
+    "import": NextStep("import", ("backup.zip",), before="For example:"),
+    "sessions show": NextStep("sessions list", before="See which there are:"),
+    "sessions restore": NextStep("sessions list", before="See which there are:"),
+    "snapshot restore": NextStep("snapshot list", before="See which there are:"),
 }
 
 

@@ -170,6 +170,20 @@ def test_a_misspelt_session_or_profile_is_answered_with_those_that_there_are(her
     each_runs(say, offered(said))
 
 
+@pytest.mark.parametrize(
+    ("words", "needs", "example"),
+    [
+        ("history", "PATH", "history SOUL.md"),
+        ("rebuild", "FROM", "rebuild safekept-kit.txt"),
+        ("sessions restore", "SESSION", "sessions list"),
+    ],
+)
+def test_a_command_without_its_word_is_answered_with_an_example(say, words, needs, example):
+    said = say(*words.split())
+    assert said.code == 2
+    assert f"`{words}` needs {needs} after it." in said.err and f"`safekept {example}`" in said.err, said.err
+
+
 def test_rollback_of_a_misspelt_file_offers_what_the_checkpoint_holds(here, say, tmp_path, monkeypatch):
     project = os.path.realpath(tmp_path / "project")
     for name in ("pyproject.toml", "src/main.py", "src/views/index.py"):

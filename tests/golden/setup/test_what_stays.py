@@ -10,6 +10,8 @@ from safekept.core.versions import version_text
 from support.commands.in_process import spoken
 from support.users.states import made, write
 
+CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+
 
 def test_what_a_restore_replaced_is_named_by_uninstall_and_goes_with_the_stores(tmp_path, monkeypatch):
     state = made("fresh", tmp_path)
@@ -24,6 +26,29 @@ def test_what_a_restore_replaced_is_named_by_uninstall_and_goes_with_the_stores(
     assert area in [one["path"] for one in document["deleted"]]
     assert say("uninstall", "--stores", "--word", "delete").code == 0
     assert not os.path.exists(area) and os.path.isdir(state.home)
+
+
+def test_stores_alone_are_deleted_under_one_heading_and_leave_no_empty_directory(tmp_path, monkeypatch):
+    state = made("fresh", tmp_path)
+    say = spoken(monkeypatch, state.user)
+    program = os.path.join(CHECKOUT, "safekept")
+    monkeypatch.setenv("SAFEKEPT_LAUNCHER", program)
+    link = os.path.join(state.user, ".local", "bin", "safekept")
+    os.makedirs(os.path.dirname(link), exist_ok=True)
+    os.symlink(program, link)
+    said = say("uninstall", "--stores", "--word", "delete")
+    assert said.code == 0 and "To be taken back" not in said.out, said.out
+    assert "Done: nothing on this machine calls safekept, and its stores are deleted\n" in said.out
+    assert "~/.local/bin/safekept is a link to it" in said.out
+    assert not [name for name in (".cache", ".config", ".local/share") if exists(state, name)]
+    assert os.path.islink(link), "somebody made it by hand"
+    again = say("uninstall", "--stores", "--word", "delete")
+    assert again.code == 0 and "To be" not in again.out
+    assert "Nothing on this machine calls safekept; nothing was changed\n" in again.out
+
+
+def exists(state, name: str) -> bool:
+    return os.path.exists(os.path.join(state.user, name))
 
 
 def test_a_backup_that_is_not_sealed_says_so(tmp_path, monkeypatch):

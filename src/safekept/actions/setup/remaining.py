@@ -130,7 +130,20 @@ def remove_stores(context: UserContext, config_directory: str) -> list[str]:
                 path=path,
             ) from error
         gone.append(path)
+    _remove_empty((places.data_directory, config_directory, places.cache_directory), places.user_home)
     return gone
+
+
+def _remove_empty(gone: tuple[str, ...], user_home: str) -> None:
+    """The directories above what is gone that have nothing in them any more, such as `~/.local/share`."""
+    for path in gone:
+        above = os.path.dirname(path)
+        while within(above, user_home) and above != user_home:
+            try:
+                os.rmdir(above)
+            except OSError:
+                break  # something else is in it
+            above = os.path.dirname(above)
 
 
 def _refuse_what_is_not_ours(context: UserContext, path: str) -> None:

@@ -57,7 +57,14 @@ if TYPE_CHECKING:
 @click.option(
     "--home-only", is_flag=True, help="Only the home: no vault, destinations, connections or schedule."
 )
-@click.option("-f", "--yes", "--force", "yes", is_flag=True, help="Do not ask; the plan is carried out.")
+@click.option(
+    "-f",
+    "--yes",
+    "--force",
+    "yes",
+    is_flag=True,
+    help="Do not ask where a home is there already, or the copy is doubtful.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(
@@ -79,12 +86,13 @@ def command(
 
     FROM is a kit that `safekept setup` or `safekept vault kit` wrote, a URL, the name of a destination, or
     the path of a vault or of an archive. The vault opens with the kit, with --key-file, or with a
-    passphrase that is asked for or given; a sealed archive with --identity. A home that is there is put
-    aside and never deleted. The new one is built beside it, proven by every check of a drill, and only
-    then put in its place. A machine that had a home of each of several agents gets all of them. Where it
-    was set up, a bare one is then set up as it was: vault, destinations, connections and schedule. An
-    interrupted rebuild is run again, and goes on. Exit code 3: in place, but something was missing and is
-    listed.
+    passphrase that is asked for or given; a sealed archive with --identity. On a bare machine it shows what
+    it does and begins at once: nothing is there that could be lost. A home that is there is put aside after
+    a question (--yes answers it), and never deleted. The new one is built beside it, proven by every check
+    of a drill, and only then put in its place. A machine that had a home of each of several agents gets all
+    of them. Where it was set up, a bare one is then set up as it was: vault, destinations, connections and
+    schedule. An interrupted rebuild is run again, and goes on. Exit code 3: in place, but something was
+    missing and is listed.
     """
     from safekept.actions.restoring.rebuild_request import RebuildRequest
     from safekept.vault.errors import WrongKey

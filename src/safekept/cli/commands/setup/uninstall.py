@@ -106,7 +106,7 @@ def command(stores: bool, word: str, yes: bool, dry_run: bool, as_json: bool) ->
     )
     for problem in done.problems:
         console.error_beside(problem)
-    words.done(nothing=nothing, problems=bool(done.problems), agents=agents)
+    words.done(nothing=nothing, problems=bool(done.problems), agents=agents, deleted=bool(going))
     for remark in done.remarks:
         console.fact("Note", path_text(remark))
     words.remains(left, program.words)
@@ -203,9 +203,8 @@ class Words:
         wrapper: UpdateWrapper | None,
         going: Sequence[Remaining],
     ) -> None:
-        if not (agents or schedule or wrapper or going):
-            return
-        self.console.line("To be taken back", bold=True)
+        if agents or schedule or wrapper:
+            self.console.line("To be taken back", bold=True)
         if agents:
             names = ", ".join(f"{one.name}" for one in agents)
             self.screen.fact("Connected", path_text(names))
@@ -221,9 +220,13 @@ class Words:
             for one in going:
                 self.screen.fact("Delete", path_text(f"{one.path} ({one.what})"))
 
-    def done(self, *, nothing: bool, problems: bool, agents: Sequence[AgentPlace]) -> None:
+    def done(
+        self, *, nothing: bool, problems: bool, agents: Sequence[AgentPlace], deleted: bool = False
+    ) -> None:
         if nothing:
             self.console.heading("Nothing on this machine calls safekept; nothing was changed")
+        elif deleted and not problems:
+            self.console.heading("Done: nothing on this machine calls safekept, and its stores are deleted")
         elif problems:
             self.console.heading("Not everything could be taken back", good=False)
         else:
@@ -241,3 +244,16 @@ class Words:
         where = self.screen.path(program[0])
         how = "delete the checkout, or `pipx uninstall safekept`"
         self.screen.fact("Program", f"{where}; remove it as you installed it ({how})")
+        for link in links_to(program[0], os.environ.get("PATH", "")):
+            self.screen.fact("", f"{self.screen.path(link)} is a link to it; it goes with `rm`")
+
+
+def links_to(program: str, search: str) -> list[str]:
+    """The links on the PATH, and in `~/.local/bin`, that lead to this checkout, as the README makes one. What
+    an installer made goes with the installer."""
+    places = [*search.split(os.pathsep), os.path.expanduser("~/.local/bin")]
+    found = [os.path.join(place, "safekept") for place in dict.fromkeys(places) if place]
+    real = os.path.realpath(program)
+    if not os.path.exists(os.path.join(os.path.dirname(real), "pyproject.toml")):
+        return []
+    return [path for path in found if os.path.islink(path) and os.path.realpath(path) == real]
