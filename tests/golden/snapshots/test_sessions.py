@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 from contextlib import closing
 
 import pytest
 
+from safekept.cli.console import Console
 from safekept.home.conversations.returning import bring_back
 from support.commands.in_process import spoken
 from support.home.database_holder import held
@@ -129,8 +131,27 @@ def test_the_database_as_it_was_before_is_kept_as_a_quick_snapshot(here, home, s
     newest = json.loads(say("snapshot", "list", "--json").out)["snapshots"][0]
     assert newest["id"] == document["undo_point"]
     assert (newest["kind"], newest["label"]) == ("pre-restore", "before session session-1")
-    assert say(*document["undo"].split()[1:], "--yes").code == 0
+    assert document["undo"] == f"safekept undo {document['operation']}"
+    assert say(*document["undo"].split()[1:]).code == 0
     assert messages(state(home), "session-1") == []
+
+
+def test_at_a_terminal_it_is_shown_and_asked_and_the_way_back_is_printed(here, home, say, monkeypatch):
+    short = take(here, home).id[:8]
+    drop(state(home), "session-1")
+    asked, answers = [], [False, True]
+    monkeypatch.setattr(Console, "can_ask", lambda _: True)
+    monkeypatch.setattr(Console, "ask", lambda _, question: asked.append(question) or answers.pop(0))
+    done = say("sessions", "restore", "session-1")
+    assert done.code == 1 and "nothing was changed" in done.err and messages(state(home), "session-1") == []
+    for line in (f"Bring session session-1 back into {state(home)}\n", f"{short} (manual, ", "10 come; "):
+        assert line in done.out, done.out
+    done = say("sessions", "restore", "session-1")
+    assert done.code == 0 and asked == ["Continue?"] * 2 and len(messages(state(home), "session-1")) == 10
+    assert re.search(r"^Take it back with: `safekept undo [0-9a-f-]+`$", done.out, re.MULTILINE), done.out
+    assert "is there already" in say("sessions", "restore", "session-1").out, "and nobody was asked"
+    drop(state(home), "session-1")
+    assert say("sessions", "restore", "session-1", "--yes").code == 0 and len(asked) == 2
 
 
 def test_message_ids_that_are_taken_are_given_anew_in_order(here, home, say):

@@ -193,11 +193,11 @@ def list_sessions(stored: StoredChats) -> list[Compared]:
 def read_session(
     context: UserContext, stored: StoredChats, word: str, listener: Listener = silent
 ) -> tuple[Conversation, list[Message]]:
-    found = _find(context, stored, word, "show", listener)
+    found = find_session(context, stored, word, "show", listener)
     return found, stored.chats.messages(found.id)
 
 
-def _find(
+def find_session(
     context: UserContext, stored: StoredChats, word: str, verb: str, listener: Listener
 ) -> Conversation:
     """The session in the chosen snapshot; where it is not there, the error says which one has it."""
@@ -253,7 +253,7 @@ def restore_session(
     `undoes`: the operation that took it out, where this takes that back.
     """
     recover_interrupted(context, place.home, listener)
-    found = _find(context, stored, word, "restore", listener)
+    found = find_session(context, stored, word, "restore", listener)
     operation = new_id()
     work = SessionFacts(
         home=place.home,

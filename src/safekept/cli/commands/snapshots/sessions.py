@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import click
 
 from safekept.actions.snapshots.sessions import (
     Compared,
+    StoredChats,
+    find_session,
     list_sessions,
     read_session,
     restore_session,
     stored_chats,
 )
 
-from ...console import count_text, path_text
+from ...console import Console, count_text, path_text
 from ...groups import LazyGroup
 from ...options import common_options, source_options, start
-from ...words.snapshots import named_home, session_options
+from ...words.snapshots import age_text, named_home, session_options
+
+if TYPE_CHECKING:
+    from safekept.home.conversations import Conversation
 
 
 @click.command("list")
@@ -102,26 +108,34 @@ def show_command(session: str, word: str, profile: str, home: str, layout: str, 
 @click.option(
     "--as", "new_id", metavar="NEWID", default="", help="Bring it back under another id, beside the live one."
 )
+@click.option("-f", "--yes", "--force", "yes", is_flag=True, help="Do not ask at a terminal; bring it back.")
 @session_options
 @source_options
 @common_options
 def restore_command(
-    session: str, new_id: str, word: str, profile: str, home: str, layout: str, as_json: bool
+    session: str, new_id: str, yes: bool, word: str, profile: str, home: str, layout: str, as_json: bool
 ) -> int:
     """Bring one conversation of a snapshot back into the live state.db, while the agent runs.
 
     It comes with its messages and with the parent sessions that are missing, and can be searched as
     before. Nothing that is there is overwritten: a session with the same id and other messages is
-    refused, and messages whose ids are taken get new ones.
+    refused, and messages whose ids are taken get new ones. At a terminal you are asked first; the printed
+    `undo ID` takes it out again.
     """
     settings, context, console = start(as_json)
     place = context.locate(home, layout)
     with stored_chats(context, place, word, profile, console.listener()) as stored:
+        found = find_session(context, stored, session, "restore", console.listener())
+        console.finish()
+        if console.can_ask() and not yes and not _is_here(stored, found):
+            _show_plan(console, stored, found, new_id)
+            if not console.ask("Continue?"):
+                raise click.Abort
         done = restore_session(
             context,
             place,
             stored,
-            session,
+            found.id,
             new_name=new_id,
             deadline=settings.number("database.deadline"),
             listener=console.listener(),
@@ -130,9 +144,8 @@ def restore_command(
     console.finish()
     returned = done.returned
     undo = ""
-    if done.undo_point and not returned.already:
-        words = ("snapshot", "restore", done.undo_point[:8], stored.database)
-        undo = console.command(*words, *named_home(home, layout))
+    if not returned.already:
+        undo = console.command("undo", done.operation, *(("--home", place.home) if home else ()))
     console.document(
         {
             "operation": done.operation,
@@ -154,10 +167,28 @@ def restore_command(
         console.fact("Parents", f"{count_text(len(returned.parents), 'session')} came with it: {names}")
     for note in returned.notes:
         console.fact("Note", path_text(note))
-    if undo:
+    if done.undo_point and not returned.already:
         console.fact("Before", f"kept as snapshot {done.undo_point[:8]}")
-        console.line(f"To have the whole database as it was before, later messages lost: `{undo}`")
+    if undo:
+        console.line(f"Take it back with: `{undo}`")
     return 0
+
+
+def _is_here(stored: StoredChats, found: Conversation) -> bool:
+    """Whether the live database has as much of it already: then nothing is done, and nobody is asked."""
+    live = next((one.live_messages for one in list_sessions(stored) if one.stored.id == found.id), None)
+    return live == found.messages
+
+
+def _show_plan(console: Console, stored: StoredChats, found: Conversation, new_id: str) -> None:
+    console.heading(f"Bring session {path_text(found.id)} back into {path_text(stored.live)}")
+    chosen = stored.opened.chosen
+    console.fact("Snapshot", f"{chosen.short} ({chosen.kind}, {age_text(chosen, word='old')})")
+    if found.title:
+        console.fact("Title", path_text(found.title))
+    if new_id:
+        console.fact("Called", path_text(new_id))
+    console.fact("Messages", f"{found.messages:,} come; nothing that is there is changed")
 
 
 #: name -> (module, one line for --help); each is loaded only when called.
