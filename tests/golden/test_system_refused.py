@@ -49,6 +49,19 @@ def test_what_the_system_said_is_told_with_the_file_and_what_helps(say, monkeypa
     os.unlink(error["facts"]["traceback"])
 
 
+def test_a_part_of_the_program_that_cannot_be_read_is_told_with_what_helps(say, monkeypatch):
+    def refuse(*_: object, **__: object) -> None:
+        raise ImportError("failed to map segment", path="/lib/_sqlite3.so")
+
+    monkeypatch.setattr("safekept.actions.status.status.recent", refuse)
+    error = json.loads(say("status", "--json").out)["error"]
+    assert error["code"] == "system-refused"
+    assert error["what"] == "a part of safekept or of Python could not be loaded: failed to map segment"
+    assert error["next"][0].startswith("Run the command again; if it says the same, install safekept again")
+    assert error["facts"]["path"] == "/lib/_sqlite3.so"
+    os.unlink(error["facts"]["traceback"])
+
+
 def test_a_mistake_of_ours_is_still_called_one(say, monkeypatch):
     refusing(monkeypatch, errno.EBADF)
     error = json.loads(say("status", "--json").out)["error"]

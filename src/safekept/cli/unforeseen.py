@@ -1,7 +1,8 @@
 """The last resort: an error that nobody caught, in words.
 
 A disk that fails, is full or may only be read is no mistake of ours: what the system said is told, on
-which file, and what to do about it. Everything else is one, and the details are kept for a report.
+which file, and what to do about it. Neither is a part of the program that cannot be read. Everything else
+is one, and the details are kept for a report.
 """
 
 from __future__ import annotations
@@ -54,6 +55,16 @@ def unforeseen(error: Exception) -> SafekeptError:
             next_steps=(_ADVICE[error.errno], *steps),
             path=error.filename if isinstance(error.filename, str) else None,
             errno=error.errno,
+            traceback=details,
+        )
+    if isinstance(error, ImportError):
+        # A disk or a full memory that keeps Python from reading a file of its own; why, it does not say.
+        steps = (f"The details are in `{details}`",) if details else ()
+        return SystemRefused(
+            f"a part of safekept or of Python could not be loaded: {error}",
+            kept=_KEPT,
+            next_steps=("Run the command again; if it says the same, install safekept again", *steps),
+            path=error.path,
             traceback=details,
         )
     report = f"The details are in `{details}`; please report them" if details else ""

@@ -82,7 +82,7 @@ _TOGETHER = 500
 _NEEDED = ("safekept.core", "safekept.home", "encodings")
 #: A test holds these against what the modules above import anywhere inside.
 _ALSO = (
-    "array atexit bisect calendar concurrent.futures.thread ctypes hashlib pwd ruamel.yaml.composer "
+    "array atexit bisect calendar concurrent.futures.thread ctypes difflib hashlib pwd ruamel.yaml.composer "
     "ruamel.yaml.error ruamel.yaml.nodes select shlex sqlite3 subprocess tomllib traceback uuid"
 ).split()
 _LEFT_ALONE = ("safekept.core.objects", "safekept.core.processes.foreground")
