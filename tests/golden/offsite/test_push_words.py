@@ -114,7 +114,9 @@ def test_an_absent_disk_is_a_note_unless_it_was_named(say, pushed, settle, tmp_p
     shutil.move(pushed, tmp_path / "unplugged")
     both = say("push")
     assert both.code == 0
-    assert "Not there now: disk" in both.out
+    note, _, rest = both.out.partition("  Next ")
+    assert "Not there now: disk: The destination `disk` is not there: its disk is not plugged in" in note
+    assert rest.split("\n")[0].strip() == "Plug the disk in or mount it, then run the command again"
     assert "Pushed to other" in both.out
     named = say("push", "disk")
     assert named.code == 10

@@ -63,7 +63,9 @@ def test_a_copy_on_the_same_disk_is_stored_and_not_counted(state, say, tmp_path)
 def test_memory_is_no_other_disk_although_it_is_another_filesystem(state, say, small_filesystem):
     stick = small_filesystem(8192)
     refused = say("destinations", "add", f"{stick}/usb")
-    assert refused.code == 1 and "is in memory, and gone at the next start" in " ".join(refused.out.split())
+    told = " ".join((refused.out + refused.err).split())
+    assert refused.code == 1 and "is in memory, and gone at the next start: no copy would last there" in told
+    assert "Plug" not in told and "that disk" not in told, "there is none"
     assert say("destinations", "add", f"{stick}/usb", "--same-disk").code == say("push", "usb").code == 0
     assert verdict(say)["level"] == "this-machine"
 

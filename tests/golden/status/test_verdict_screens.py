@@ -175,17 +175,18 @@ def test_the_verdict_and_the_next_command_are_on_the_first_screen(name, tmp_path
 
 
 def test_what_a_terminal_breaks_counts_as_the_lines_that_it_takes(tmp_path, monkeypatch):
-    """A loss that no snapshot has seen is confirmed by a command that is longer than a line."""
+    """A link that leads out of the home is confirmed by a command that is longer than a line."""
     state = made("fresh", tmp_path / "a-directory-with-a-long-name" / "and-another-one-with-a-longer-name")
-    for name in os.listdir(os.path.join(state.home, "memories")):
-        os.unlink(os.path.join(state.home, "memories", name))
+    os.rename(os.path.join(state.home, "memories"), os.path.join(state.user, "memories"))
+    os.symlink(os.path.join(state.user, "memories"), os.path.join(state.home, "memories"))
     say = spoken(monkeypatch, state.user)
-    columns, rows = 80, 24
+    assert say("snapshot").code == 3
+    columns, rows = 80, 20
     monkeypatch.setattr("safekept.cli.screen.width", lambda: columns)
     monkeypatch.setattr("safekept.cli.screen.height", lambda: rows)
     lines = say("status").out.splitlines()
-    assert lines[0].startswith("ALARM, partly protected: lost in ~/.hermes: memories ")
-    assert any("--acknowledge" in line and len(line) > columns for line in lines[:6]), lines
+    assert "memories in ~/.hermes leads out of it" in " ".join(lines[:2])
+    assert any("--acknowledge" in line and len(line) > columns for line in lines[:7]), lines
     assert lines[-1].startswith("… more")
     assert sum(max(1, -(-len(line) // columns)) for line in lines) < rows, "the verdict scrolls away"
 

@@ -72,6 +72,16 @@ def test_a_machine_without_any_home_says_just_that(home, monkeypatch):
     )
 
 
+def test_the_schedule_of_a_machine_without_any_home_names_none(home, monkeypatch):
+    of_opencode(home)
+    shown = spoken(monkeypatch, home)("schedule", "show").out
+    assert "hermes" not in shown.replace(home, "~").lower(), shown
+    assert shown.endswith(
+        "No agent's home was found here, so nothing of one is kept\n"
+        "If it is elsewhere, name it: `safekept setup --home PATH`\n"
+    )
+
+
 def test_the_homes_that_are_here_are_named(home, monkeypatch):
     of_claude_and_codex(home)
     said = spoken(monkeypatch, home)("snapshot")

@@ -103,6 +103,16 @@ def test_a_stored_kit_is_overtaken_although_the_one_here_was_written_again(state
     assert outdated(say) == []
 
 
+def test_status_says_whether_a_stored_kit_still_opens_the_vault(state, say):
+    assert say("vault", "kit").code == say("vault", "kit", "--stored").code == 0
+    opens = "also a kit that is stored elsewhere and still opens the vault "
+    assert opens in " ".join(say("status").out.split())
+    assert say("vault", "key", "renew", "--yes").code == 0
+    shown = " ".join(say("status").out.split())
+    assert "the kit that you stored elsewhere is of no use: its key opens the vault no more" in shown
+    assert "a kit that is stored elsewhere, a kit written " in shown and "still opens" not in shown
+
+
 def test_a_destination_that_was_written_into_the_settings_by_hand_counts(state, say, tmp_path):
     assert say("vault", "kit").code == say("vault", "kit", "--stored").code == 0
     table = f'[[destination]]\nname = "usb"\nurl = "{tmp_path}/usb"\n'

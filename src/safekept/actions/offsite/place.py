@@ -25,6 +25,7 @@ from ..base.context import UserContext
 from ..base.own_places import known_homes, within
 from .destination import DestinationSetting, checked_url
 from .elsewhere import directory_of, not_elsewhere, on_a_disk_of_this_machine
+from .this_machine import in_memory
 
 MARKER = "safekept-destination"
 _MARKER_TEXT = b'{"safekept": "destination", "version": 1}\n'
@@ -186,6 +187,19 @@ def _refuse_same_disk(context: UserContext, setting: DestinationSetting, path: s
     if setting.same_disk or setting.elsewhere:
         return
     why = on_a_disk_of_this_machine(context, path)
+    if why and in_memory(path):
+        raise DestinationAbsent(
+            f"`{path}` {why}: no copy would last there",
+            kept="Nothing was made there",
+            next_steps=(
+                "Name a place on a disk or on another machine",
+                "To try safekept out there all the same, add `--same-disk`",
+            ),
+            destination=setting.name,
+            place=path,
+            same_disk=True,
+            in_memory=True,
+        )
     if why:
         raise DestinationAbsent(
             f"`{path}` {why}: either nothing is mounted there, or it is not another disk",
@@ -203,7 +217,8 @@ def _refuse_same_disk(context: UserContext, setting: DestinationSetting, path: s
 
 def _absent(setting: DestinationSetting, objects: ObjectStore) -> DestinationAbsent:
     return DestinationAbsent(
-        f"The destination `{setting.name}` is not there: `{objects.location}` has no file `{MARKER}`",
+        f"The destination `{setting.name}` is not there: its disk is not plugged in or not mounted "
+        f"(`{objects.location}` has no file `{MARKER}`)",
         kept="Nothing was made there: an unplugged disk is never replaced by an empty directory",
         next_steps=(
             "Plug the disk in or mount it, then run the command again",

@@ -92,8 +92,21 @@ def _whole_disks(block: str, depth: int = 0) -> set[str]:
         real = os.path.dirname(real)
     below = os.path.join(real, "slaves")
     parts = os.listdir(below) if os.path.isdir(below) else []
+    if image := _image_of(real):
+        return set(disks_of(os.path.dirname(image)))
     found = {disk for part in parts for disk in _whole_disks(os.path.join(below, part), depth + 1)}
     return found or {os.path.basename(real)}
+
+
+def _image_of(block: str) -> str:
+    """The file that a loop device shows as a disk; empty for a disk that is one."""
+    try:
+        with open(
+            os.path.join(block, "loop", "backing_file"), encoding="utf-8", errors="surrogateescape"
+        ) as file:
+            return file.read().rstrip("\n")
+    except OSError:
+        return ""
 
 
 def _there(path: str) -> str:

@@ -18,7 +18,9 @@ class Growth:
     """What was added when, in bytes as they lie in the vault; oldest first."""
 
     points: tuple[tuple[float, int], ...] = ()  # (seconds since 1970, bytes)
-    per_day: float | None = None  # over the last weeks, the first snapshot of all not counted
+    per_day: float | None = (
+        None  # over the last weeks, the first snapshot of all not counted; None: too young
+    )
     last_week: int | None = None
 
     @property
@@ -44,7 +46,9 @@ def growth_of(snapshots: Iterable[Snapshot], now: float) -> Growth:
     days = max(1.0, (now - since) / DAY)
     lately = sum(count for when, count in later if when >= since)
     week = sum(count for when, count in later if when >= now - 7 * DAY)
-    return Growth(tuple(points), lately / days, week)
+    # What came in the first minutes says nothing about a day.
+    per_day = lately / days if now - points[0][0] >= DAY else None
+    return Growth(tuple(points), per_day, week)
 
 
 def by_day(points: Sequence[tuple[float, int]], days: int, now: float) -> list[int]:

@@ -285,8 +285,9 @@ def _key(screen: Screen, status: Status) -> str:
         if key.kind and not key.current and key not in vault.old_keys
     ]
     if vault.kits.stored:
-        spare.append("a kit that is stored elsewhere")
-    elif vault.kit:
+        opens = " and still opens the vault" if vault.kits.stored_opens else ""
+        spare.append(f"a kit that is stored elsewhere{opens}")
+    if vault.kit > vault.kits.stored:
         files = screen.path(vault.kits.files[0]) if vault.kits.files else ""
         if len(vault.kits.files) > 1:
             files += " and .html"

@@ -189,7 +189,7 @@ def show_end(
     if generated:
         screen.fact("" if kit else "Your part", f"Write down the passphrase: {generated}")
     screen.fact("Any time", NextStep("", after=" says how it stands"))
-    screen.fact("", NextStep("uninstall", after=" takes it all away again"))
+    screen.fact("", NextStep("uninstall", after=" takes it out again; your copies, key and kit stay"))
 
 
 def _show_no_host(console: Console, no_host: SafekeptError) -> None:

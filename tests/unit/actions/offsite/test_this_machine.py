@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from safekept.actions.offsite import this_machine
-from safekept.actions.offsite.this_machine import disks_of, in_memory, is_this_machine
+from safekept.actions.offsite.this_machine import _whole_disks, disks_of, in_memory, is_this_machine
 
 
 def test_every_name_and_address_of_this_machine_is_known_for_what_it_is():
@@ -57,6 +57,18 @@ def test_two_directories_of_one_filesystem_lie_on_one_disk_and_another_filesyste
     (tmp_path / "one").mkdir()
     assert disks_of(str(tmp_path / "one")) == disks_of(str(tmp_path / "two" / "not there"))
     assert not disks_of(small_filesystem(512)) & disks_of(str(tmp_path))
+
+
+def test_an_image_file_is_on_the_disk_that_it_lies_on(tmp_path):
+    """As the kernel tells of a loop device, which looks like a disk of its own."""
+    loop = tmp_path / "sys" / "loop7"
+    (loop / "loop").mkdir(parents=True)
+    (loop / "loop" / "backing_file").write_text(f"{tmp_path}/usb.img\n")
+    assert _whole_disks(str(loop)) == disks_of(str(tmp_path))
+    crypt = tmp_path / "sys" / "dm-0"
+    (crypt / "slaves").mkdir(parents=True)
+    (crypt / "slaves" / "loop7").symlink_to(loop)
+    assert _whole_disks(str(crypt)) == disks_of(str(tmp_path)), "an encrypted one, too"
 
 
 @pytest.mark.parametrize("stacked", [False, True])

@@ -40,7 +40,8 @@ def test_growth_leaves_the_first_snapshot_out_and_looks_at_the_last_weeks():
 
 
 def test_growth_of_one_day_is_not_blown_up_and_of_none_is_unknown():
-    assert growth_of([snapshot(0.1, 5000), snapshot(0.01, 240)], NOW).per_day == 240
+    assert growth_of([snapshot(1.0, 5000), snapshot(0.01, 240)], NOW).per_day == 240
+    assert growth_of([snapshot(0.9, 5000), snapshot(0.01, 240)], NOW).per_day is None, "less than a day"
     for known in ([], [snapshot(1, 5000)], [snapshot(1, None), snapshot(0.5, "x"), snapshot(0.2, -4)]):
         assert growth_of(known, NOW).per_day is None
     assert growth_of([snapshot(1, 5), snapshot(-9, 10**12)], NOW).total == 5, "the future adds nothing"

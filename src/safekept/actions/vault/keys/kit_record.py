@@ -57,6 +57,7 @@ class KitStatus:
     beyond: str = ""  # what it names that is no place any more, beside those that are; it still helps
     here_current: bool = False  # one of the two, and the one that was written here would
     rewritten: bool = False  # just now
+    stored_opens: bool = False  # the key on the stored one is a key of the vault; False: not, or nobody knows
 
 
 def places_now(context: UserContext) -> dict[str, str]:
@@ -83,6 +84,7 @@ def kit_status(context: UserContext, vault: str, keys: Iterable[str], written: K
         f"{whose} {gap}" if gap else "",
         f"{whose} {beyond}" if beyond else "",
         bool(gap or beyond) and judged is not written and better,
+        stored_opens=bool(stored and stored.key in opening),
     )
 
 

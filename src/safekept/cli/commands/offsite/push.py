@@ -203,6 +203,7 @@ def _show(console: Console, result: PushResult) -> None:
     name = path_text(result.destination)
     if result.absence is not None:
         console.line(f"Not there now: {name}: {result.absence}", fg="yellow")
+        console.next(result.absence.next_steps)
         return
     if result.dry_run:
         _show_plan(console, result)

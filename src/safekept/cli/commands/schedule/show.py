@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING
 
 import click
 
 from safekept.core.events import Event
+from safekept.core.next_step import NextStep
 
 from ...console import Console, count_text, path_text, time_text
 from ...options import common_options
@@ -16,6 +18,7 @@ from ...words.lists import table
 from .options import begin, machine_of, run_request, user_options
 
 if TYPE_CHECKING:
+    from safekept.actions.base.context import UserContext
     from safekept.actions.schedule.install import Installed
     from safekept.actions.schedule.schedule import Run
     from safekept.schedule.tasks import RunNote, Task, TaskHistory
@@ -143,6 +146,8 @@ def show_command(system: bool, user_name: str, home: str, layout: str, as_json: 
     console.heading("Regular work" if runs else "Regular work; none of it happens by itself now", runs)
     rows = [("LAST DONE", "NEXT", "WHAT")]
     for task, due_at in due:
+        if _nobody_home(context, task):
+            continue
         past = known.get(task.name)
         done = date_text(past.succeeded) if past and past.succeeded else "never"
         what = _task(task.name)
@@ -150,7 +155,17 @@ def show_command(system: bool, user_name: str, home: str, layout: str, as_json: 
             what += f"; failed {count_text(past.failures, 'time')}: {past.text}"
         rows.append((done, clock_text(due_at, now) if runs else "", what))
     table(console, rows)
+    if any(_nobody_home(context, task) for task, _ in due):
+        console.line("No agent's home was found here, so nothing of one is kept")
+        console.line(NextStep("setup", ("--home", "PATH"), before="If it is elsewhere, name it:"))
     return 0
+
+
+def _nobody_home(context: UserContext, task: Task) -> bool:
+    """Whether it is about a home that is not here and never was: where one would be, and nobody named it."""
+    place = context.locate(existing=False)
+    never = not (place.named or os.path.lexists(place.home) or context.was_here(place.home))
+    return never and task.subject == place.home
 
 
 def _task(name: str) -> str:

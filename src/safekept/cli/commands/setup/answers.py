@@ -166,7 +166,8 @@ class Questions:
 
         self._title(
             "Recovery passphrase",
-            "It opens your copies when this machine is gone. Nobody can reset it.",
+            "It opens the vault, the encrypted store of your copies, when this machine is gone. Nobody can "
+            "reset it.",
             "Type one of your own, or press Enter: one is then made, and shown as soon as it "
             "opens the vault.",
         )
@@ -287,6 +288,11 @@ def _typed_there(error: SafekeptError, place: str) -> tuple[Step, ...]:
     if not error.facts.get("same_disk"):
         again = "type the place again"
         return tuple(_AGAIN.sub(again, one) if isinstance(one, str) else one for one in error.next_steps)
+    if error.facts.get("in_memory"):
+        return (
+            "Name a place on a disk or on another machine",
+            f"To try safekept out there all the same, type `{path_text(place)}{_SAME_DISK}`",
+        )
     return (
         "Plug the disk in or mount it, and type the place again",
         f"If that disk is meant, type `{path_text(place)}{_SAME_DISK}`; a copy there does not count as one "
