@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 
@@ -70,6 +71,31 @@ def test_one_that_was_cut_off_before_its_end_is_finished_by_the_same_command(her
     assert done.returncode == 0 and f"Removed    {old[:8]}:" in done.stdout, done.stderr
     [(new, _, current)] = keys(safekept)
     assert new != old and current
+
+
+@pytest.mark.parametrize("call", ["link", "replace"])
+def test_a_disk_that_takes_no_new_key_leaves_the_old_one_in_use(here, taken, safekept, call):
+    before, text = keys(safekept), key_text(here.places.vault_key_file)
+
+    def full(source, *_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), source)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(f"safekept.actions.vault.keys.{LEFT[call]}.os.{call}", full)
+        done = safekept("vault", "key", "renew", "--yes")
+    assert done.returncode == 1 and "error: vault-key-unwritable" in done.stderr
+    assert "Kept       The key file is as it was, and opens the vault" in done.stderr
+    assert "No space left on device" in " ".join(done.stderr.split())
+    assert key_text(here.places.vault_key_file) == text and before[0][0] in [
+        one for one, _, _ in keys(safekept)
+    ]
+    assert safekept("vault", "key", "renew", "--yes").returncode == 0
+    [(new, _, current)] = keys(safekept)
+    assert current and new != before[0][0]
+
+
+#: Where each of them is called.
+LEFT = {"link": "key_file", "replace": "renewal"}
 
 
 def cut_off(*_):

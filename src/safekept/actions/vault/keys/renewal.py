@@ -7,8 +7,10 @@ of the vault that were not pushed since open with nothing else, nor would anothe
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
+from collections.abc import Iterator
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import silent
@@ -22,7 +24,7 @@ from safekept.vault.repo import Repository, Secret, generate_secret
 from ...base.context import UserContext
 from ...base.record import record
 from ..opening import looks_generated
-from .key_file import secret_from_file, write_key_once
+from .key_file import KeyUnwritable, secret_from_file, write_key_once
 from .keys import export_key, opened_by, remove_key
 from .kit_record import key_ids
 
@@ -65,12 +67,28 @@ def renew_key(context: UserContext, repository: Repository) -> Renewed:
         current = export_key(context, repository)
         if replaced := _still_open(repository, key_file):
             return _without(context, repository, current, replaced)
-        fresh = _proven(context, repository, key_file + _NEW)
         old = opened_by(repository, current)
-        write_key_once(_kept(key_file, old), current.text)
-        os.replace(key_file + _NEW, key_file)
+        with _as_it_was(context):
+            fresh = _proven(context, repository, key_file + _NEW)
+            write_key_once(_kept(key_file, old), current.text)
+            os.replace(key_file + _NEW, key_file)
         fsync_directory(os.path.dirname(key_file))
         return _without(context, repository, fresh, {old: _kept(key_file, old)})
+
+
+@contextlib.contextmanager
+def _as_it_was(context: UserContext) -> Iterator[None]:
+    """Until the new key has the old one's name, nothing was taken away."""
+    try:
+        yield
+    except (OSError, KeyUnwritable) as error:
+        why = error.what if isinstance(error, KeyUnwritable) else error.strerror or str(error)
+        raise KeyUnwritable(
+            f"The new key could not be put into `{context.places.vault_key_file}`: {why}",
+            kept="The key file is as it was, and opens the vault",
+            next_steps=(NextStep("vault key renew", before="Make room or correct the rights, then go on:"),),
+            key_file=context.places.vault_key_file,
+        ) from error
 
 
 def _proven(context: UserContext, repository: Repository, place: str) -> Secret:
