@@ -19,6 +19,10 @@ from .this_machine import disks_of, in_memory, is_this_machine
 _LOCAL_REMOTES = ("local", "memory")
 
 
+#: Why a directory is no disk at all, as the end of a sentence.
+IN_MEMORY = "is in memory, and gone at the next start"
+
+
 def not_elsewhere(context: UserContext, setting: DestinationSetting, *, away: bool = False) -> str:
     """Why a copy there would be lost with this machine, as the end of a sentence; empty where it would not.
 
@@ -44,7 +48,7 @@ def not_elsewhere(context: UserContext, setting: DestinationSetting, *, away: bo
 def on_a_disk_of_this_machine(context: UserContext, path: str) -> str:
     """Why a directory is no other disk; empty where it is one."""
     if in_memory(path):
-        return "is in memory, and gone at the next start"
+        return IN_MEMORY
     places = ("/", context.places.vault, context.places.user_home)
     ours = frozenset().union(*(disks_of(place) for place in places if place.startswith("/")))
     return "is on the same disk as this system or the vault" if disks_of(path) & ours else ""

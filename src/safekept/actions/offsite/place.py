@@ -24,8 +24,7 @@ from safekept.core.worker import Worker
 from ..base.context import UserContext
 from ..base.own_places import known_homes, within
 from .destination import DestinationSetting, checked_url
-from .elsewhere import directory_of, not_elsewhere, on_a_disk_of_this_machine
-from .this_machine import in_memory
+from .elsewhere import IN_MEMORY, directory_of, not_elsewhere, on_a_disk_of_this_machine
 
 MARKER = "safekept-destination"
 _MARKER_TEXT = b'{"safekept": "destination", "version": 1}\n'
@@ -187,13 +186,13 @@ def _refuse_same_disk(context: UserContext, setting: DestinationSetting, path: s
     if setting.same_disk or setting.elsewhere:
         return
     why = on_a_disk_of_this_machine(context, path)
-    if why and in_memory(path):
+    if why == IN_MEMORY:
         raise DestinationAbsent(
             f"`{path}` {why}: no copy would last there",
             kept="Nothing was made there",
             next_steps=(
                 "Name a place on a disk or on another machine",
-                "To try safekept out there all the same, add `--same-disk`",
+                "To try safekept out there, add `--same-disk`, or `same_disk = true` to its table",
             ),
             destination=setting.name,
             place=path,

@@ -227,7 +227,8 @@ def test_a_new_disk_for_the_same_purpose_is_taken_when_a_person_says_so(here, tm
     assert proven_copy(here, "disk") == 2
 
 
-def test_the_first_use_refuses_the_disk_of_the_system(here, tmp_path):
+def test_the_first_use_refuses_the_disk_of_the_system(here, tmp_path, monkeypatch):
+    monkeypatch.setattr("safekept.actions.offsite.elsewhere.in_memory", lambda path: False)
     here = with_disk(here, tmp_path / "disk", same_disk=False)
     result = push(here, PushRequest("disk"))
     assert result.state == "absent"
