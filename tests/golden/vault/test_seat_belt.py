@@ -198,3 +198,5 @@ def test_an_empty_vault_that_is_closed_makes_room_for_another(tmp_path, monkeypa
     aside = put_aside(context)
     assert os.path.isdir(aside) and not os.path.exists(context.places.vault)
     shutil.rmtree(aside)
+    for _, belt in stores():
+        belt.take_off()
