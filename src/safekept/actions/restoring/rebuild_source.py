@@ -231,7 +231,13 @@ def _choose(
     context: UserContext, request: RebuildRequest, homes: list[HomeInVault]
 ) -> tuple[HomeInVault, Listed]:
     if request.snapshot:
-        every = [(one, listed) for one in homes for listed in one.snapshots]
+        # One of where a home was before stands in both; it is that of the home that it was taken of.
+        every = [
+            (one, listed)
+            for one in homes
+            for listed in one.snapshots
+            if (listed.snapshot.hostname, listed.home) == (one.host, one.home)
+        ]
         found = pick([listed.snapshot for _, listed in every], request.snapshot)
         return next((one, listed) for one, listed in every if listed.snapshot is found)
     kept = meant_home(context, request, homes)
