@@ -134,3 +134,39 @@ def test_what_did_not_change_since_the_snapshot_is_not_read(state, say, monkeypa
 
 def test_the_line_of_a_snapshot_speaks_of_its_own_time(state, say):
     assert ", its databases sound, " in say("status").out
+
+
+def test_going_back_to_an_older_snapshot_is_no_loss_and_what_is_gone_beyond_it_is_one(state, say):
+    """A person chose it, and undo has what came after."""
+    path = os.path.join(state.home, "state.db")
+    older = json.loads(say("snapshot", "list", "--json").out)["snapshots"][0]["id"]
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        (start,) = database.execute("select started_at from sessions limit 1").fetchone()
+        rows = [(f"later-{number}", "cli", start) for number in range(30)]
+        database.executemany("insert into sessions(id, source, started_at) values(?, ?, ?)", rows)
+        database.commit()
+    assert say("snapshot").code == 0
+    assert say("restore", older, "state.db", "--yes").code == 0
+    assert losses(say, "status", "reasons") == losses(say, "doctor", "findings") == []
+    again = say("snapshot")
+    assert again.code == 0 and "ALARM" not in again.out, again.out
+    forget_conversations(state)
+    (text,) = losses(say, "status", "reasons")
+    assert text.startswith(f"lost in {state.home}: sessions 4 → 1"), "what is gone beyond it is a loss"
+
+
+def test_a_restore_that_was_undone_excuses_nothing(state, say):
+    path = os.path.join(state.home, "state.db")
+    older = json.loads(say("snapshot", "list", "--json").out)["snapshots"][0]["id"]
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        (start,) = database.execute("select started_at from sessions limit 1").fetchone()
+        rows = [(f"later-{number}", "cli", start) for number in range(30)]
+        database.executemany("insert into sessions(id, source, started_at) values(?, ?, ?)", rows)
+        database.commit()
+    assert say("snapshot").code == 0
+    assert say("restore", older, "state.db", "--yes").code == 0
+    assert say("undo").code == 0
+    assert losses(say, "status", "reasons") == []
+    forget_conversations(state, but=4)
+    (text,) = losses(say, "status", "reasons")
+    assert text.startswith(f"lost in {state.home}: sessions 34 → 4")

@@ -23,8 +23,7 @@ from safekept.vault.tags import PRE_CHANGE, PRE_IMPORT, PRE_RESTORE
 from ..base.context import HomeRef, UserContext
 from ..base.operations.homes import SnapshotFacts
 from .alarms import LOSS, RAISED, Alarm, end_losses, open_alarms, read_alarm
-from .meant import is_meant
-from .taken_out import taken_out
+from .no_loss import is_no_loss
 from .ways_back import places_kept, restore_commands
 
 if TYPE_CHECKING:
@@ -94,8 +93,7 @@ def find_loss(
         fall
         for fall in falls
         if not _said(context, place.home, fall, baseline.times[fall.profile, fall.name])
-        and not taken_out(context, place.home, place.layout, fall, baseline.times[fall.profile, fall.name])
-        and not is_meant(context, place.home, fall, baseline.times[fall.profile, fall.name])
+        and not is_no_loss(context, place.home, place.layout, fall, baseline.times[fall.profile, fall.name])
     ]
     if not falls:
         return None

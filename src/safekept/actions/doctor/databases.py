@@ -24,8 +24,7 @@ from safekept.vault.format import BlobKind
 from safekept.vault.repo import Repository, find_lost_packs
 from safekept.vault.tags import proven_at
 
-from ..alarms.meant import is_meant
-from ..alarms.taken_out import taken_out
+from ..alarms.no_loss import is_no_loss
 from ..base.scratch import scratch
 from ..drill.receipts import ARCHIVE, read_receipts
 from ..snapshots.listing import Listed, list_home
@@ -78,8 +77,7 @@ def _lost(
     known = {(fall.profile, fall.name) for fall in home.now.lost.falls}
     falls = [one for one in falls_of(home.now.census, after) if (one.profile, one.name) not in known]
     since = home.whole.time if home.whole is not None else 0.0
-    falls = [one for one in falls if not taken_out(case.context, home.home, layout, one, since)]
-    falls = [one for one in falls if not is_meant(case.context, home.home, one, since)]
+    falls = [one for one in falls if not is_no_loss(case.context, home.home, layout, one, since)]
     if falls:
         lost = lost_of(falls, home.now.census, after)
         yield lost_since(home.home, lost, home.now.snapshot, lost.named_places(layout), home.named)

@@ -226,9 +226,17 @@ def _push(
             result.notes.append(f"`{setting.name}` takes no archives (`takes` in its table)")
             result.state = INCOMPLETE
         if not request.dry_run:
-            # Last, and whatever comes of it: everything has arrived.
-            with contextlib.suppress(SafekeptError):
-                result.rights = objects.probe()
+            result.rights = _rights(setting, objects)
+
+
+def _rights(setting: DestinationSetting, objects: ObjectStore) -> CredentialRights | None:
+    """What may be done there: tried last, and whatever comes of it, everything has arrived."""
+    if setting.is_file:  # whoever writes a disk as this user does can delete there
+        return CredentialRights(write=True, overwrite=True, delete=True, versioning=False)
+    try:
+        return objects.probe()
+    except SafekeptError:
+        return None
 
 
 def _local_vault(

@@ -119,7 +119,12 @@ class PreparedRestore(PreparedLanding):
     def carry_out(self, listener: Listener = silent) -> LandingResult:
         """Keep what is there, stage, prove, swap in; journalled either way."""
         plan = self.plan
-        work = RestoreFacts(snapshot=self.chosen.id, exact=self.request.exact)
+        counts = (self.manifest or {}).get("census")
+        work = RestoreFacts(
+            snapshot=self.chosen.id,
+            exact=self.request.exact,
+            counts=counts if isinstance(counts, Mapping) else None,
+        )
         databases = any(self.place.layout.database(path) for path in (*plan.replace, *plan.remove))
         label = f"before restoring {self.chosen.short}"
         with self._worded():

@@ -20,8 +20,8 @@ from safekept.vault.read import read_manifest
 from safekept.vault.snapshots import public_id
 
 from ..alarms.alarms import Alarm
-from ..alarms.meant import is_meant, meant_links
-from ..alarms.taken_out import taken_out
+from ..alarms.meant import meant_links
+from ..alarms.no_loss import is_no_loss
 from ..base.context import UserContext
 from ..drill.receipts import SNAPSHOT, Receipt
 from ..snapshots.listing import Listed, is_of, listing_of
@@ -231,7 +231,7 @@ def _now(
     since = (whole or last).time
 
     def excused(one: Shrinkage) -> bool:
-        return taken_out(context, home, layout, one, since) or is_meant(context, home, one, since)
+        return is_no_loss(context, home, layout, one, since)
 
     databases = {**states, **stored_damaged}
     noise, lost, unread = look_now(home, layout, databases, census, excused, since, isolated=isolated)

@@ -430,8 +430,14 @@ def test_the_journal_says_what_a_push_did(here):
     assert entries[-1].facts["vault"] == vault_id(here)
 
 
+def far(here):
+    """The same with a place that is no disk."""
+    setting = DestinationSetting("disk", "s3://bucket/far")
+    return here.changed(destinations=(setting,))
+
+
 def test_every_push_tries_what_its_credential_may_do_and_says_so(here, in_memory):
-    place = in_memory(MemoryObjects())
+    here, place = far(here), in_memory(MemoryObjects())
     assert push(here, PushRequest("disk", dry_run=True)).rights is None, "a dry run writes nothing"
     done = push(here, PushRequest("disk"))
     assert done.rights is not None and not done.rights.keeps
@@ -452,6 +458,7 @@ def test_a_push_has_arrived_whatever_becomes_of_that_try(here, in_memory):
             raise unreachable("far", "it stopped answering")
 
     in_memory(Silent())
+    here = far(here)
     done = push(here, PushRequest("disk"))
     assert done.complete and done.rights is None
     last = last_push(here, "disk")

@@ -181,6 +181,7 @@ class RestoreFacts(LandingFacts):
     home_point: str | None = None
     session: str | None = None
     left: int | None = None
+    counts: Mapping[str, object] | None = None  # of each profile, as the snapshot counted: what is gone by it
 
 
 @dataclass(kw_only=True, slots=True)
