@@ -68,6 +68,7 @@ STANDS: dict[str, tuple[str, *tuple[Step, ...]]] = {
     "vault key list": (_UNCHANGED,),
     "vault key add": (_WHOLE, NextStep("vault key list", before="See the keys:")),
     "vault key remove": (_WHOLE, NextStep("vault key list", before="See the keys:")),
+    "vault key renew": (_WHOLE, NextStep("vault key list", before="See the keys:")),
     "vault key export": (_WHOLE,),
     "checkpoint create": (_WHOLE,),
     "checkpoint prune": (_STAYS, _CHECKPOINTS),
