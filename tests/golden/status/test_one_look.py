@@ -15,6 +15,7 @@ from support.commands.in_process import spoken
 from support.home.database_holder import held
 from support.home.homes import make_hermes_home
 from support.users.states import made, write
+from support.vault.snapshots import take
 
 NOT_LOOKED_AT = "Contents   of state.db not looked at: `safekept doctor`"
 
@@ -170,3 +171,18 @@ def test_a_restore_that_was_undone_excuses_nothing(state, say):
     forget_conversations(state, but=4)
     (text,) = losses(say, "status", "reasons")
     assert text.startswith(f"lost in {state.home}: sessions 34 → 4")
+
+
+def test_of_a_home_that_is_gone_status_and_doctor_name_what_restore_takes(state, say):
+    """The newest: that its databases were checked a moment before, and not again, makes it no worse."""
+    take(state.context, state.home, check="always")
+    write(state, "later.md", "made after it\n")
+    with contextlib.closing(sqlite3.connect(os.path.join(state.home, "state.db"))) as database:
+        database.execute("update sessions set source = 'telegram'")
+        database.commit()
+    newest = take(state.context, state.home, check="never").id[:8]
+    shutil.rmtree(state.home)
+    for command in ("status", "doctor"):
+        assert f"is gone; {newest} has it" in " ".join(say(command).out.split()), command
+    assert say("snapshot", "restore", newest, "--yes").code == 0
+    assert os.path.exists(os.path.join(state.home, "later.md"))

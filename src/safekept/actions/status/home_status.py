@@ -150,7 +150,8 @@ def home_status(
         whole = snapshot_from_journal(recent.wholes.get(home), now)
     ours = [one for one in receipts if one.home == home]
     good = list(sound_ones(listing.shown, alarms))
-    sound = next(iter(good), None)
+    # The newest, as a restore takes it: one that was not checked again so soon is no worse.
+    sound = max(good, key=lambda one: one.snapshot.time_ns, default=None)
     bad = _not_proven(ours)
     verified = next((one for one in good if one.state == SOUND and one.id not in bad), None)
     manifest = _manifest(view, whole or last)
