@@ -109,6 +109,26 @@ def test_the_next_rebuild_knows_one_home_and_carries_all_of_its_past_on(moved):
     assert f"Made of    {ada.home} on" in said(done), "who names a path means that one"
 
 
+def test_a_proof_in_the_copy_it_came_from_is_none_of_the_vault_that_setup_makes(moved):
+    ada, bob, _ = moved
+    home = os.path.join(ada.place, "erin", "agents", "hermes")
+    erin, done = rebuild(ada, "erin", "--home", home, "--of", ada.home)
+    said(done)
+
+    def proven(machine):
+        first = json.loads(machine.run("status", "--json").stdout)["homes"][0]
+        return first["last_proof"] and first["last_proof"]["name"]
+
+    assert proven(bob) in {one["id"] for one in listed(bob)}, "its vault came, too"
+    assert proven(erin) is None, "no snapshot of that name can be shown here"
+    assert "Proven     never" in erin.run("status").stdout
+    done = erin.run("setup", "--home", home, "--yes", "--passphrase-file", erin.secret, "--json")
+    steps = {one["step"]: one["state"] for one in json.loads(done.stdout)["steps"]}
+    assert steps["proof"] == "done", done.stdout
+    (only,) = listed(erin, "--home", home)
+    assert proven(erin) == only["id"]
+
+
 def test_the_policies_let_nothing_go_of_a_life_that_may_go_on_elsewhere(moved):
     _, bob, _ = moved
     plan = json.loads(said(bob.run("snapshot", "forget", "--keep-last", "1", "--dry-run", "--json")))

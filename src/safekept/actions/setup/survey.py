@@ -114,13 +114,17 @@ class Survey:
 
     @property
     def unproven(self) -> tuple[FoundHome, ...]:
-        """Homes of which no restore was ever proven, or of which the last proof failed."""
+        """Homes of which no restore was ever proven, or of which the last proof failed; and those without a
+        snapshot: what was proven of such a one is not what setup is about to store."""
         known = {one.home: one for one in self.status.homes}
         found = ((one, known.get(one.place.home)) for one in self.homes)
         return tuple(
             one
             for one, status in found
-            if status is None or status.proof is None or (status.drill is not None and not status.drill.ok)
+            if status is None
+            or status.whole is None
+            or status.proof is None
+            or (status.drill is not None and not status.drill.ok)
         )
 
     @property

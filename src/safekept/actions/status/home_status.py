@@ -148,7 +148,7 @@ def home_status(
     whole = next((one for one in shown if not one.partial), None)
     if shut:
         whole = snapshot_from_journal(recent.wholes.get(home), now)
-    ours = [one for one in receipts if one.home == home]
+    ours = [one for one in receipts if one.home == home and (shut or _is_of_here(one, view, listing.shown))]
     good = list(sound_ones(listing.shown, alarms))
     # The newest, as a restore takes it: one that was not checked again so soon is no worse.
     sound = max(good, key=lambda one: one.snapshot.time_ns, default=None)
@@ -189,6 +189,15 @@ def home_status(
             context, home, layout, view, whole, last, damaged, coverage, manifest, listing.shown, isolated
         ),
     )
+
+
+def _is_of_here(receipt: Receipt, view: VaultView, shown: Iterable[Listed]) -> bool:
+    """Whether it says anything of what is kept here: a rebuild proves a snapshot of the copy that it came
+    from. One that was deleted since it was proven still counts: what is left is as old as the proof, as far
+    as the clock tells."""
+    if receipt.subject != SNAPSHOT or receipt.name in map(public_id, view.snapshots):
+        return True
+    return any(one.future or one.snapshot.time_ns <= receipt.started * 1e9 for one in shown)
 
 
 def _not_proven(receipts: Iterable[Receipt]) -> set[str]:
