@@ -13,6 +13,7 @@ import pytest
 
 from safekept.actions.offsite import place as place_module
 from safekept.actions.offsite.destination import DestinationSetting
+from safekept.actions.offsite.destinations import last_push
 from safekept.actions.offsite.push import PushRequest, push
 from safekept.actions.vault.opening import open_vault
 from safekept.core.errors import SafekeptError
@@ -151,8 +152,12 @@ def test_a_credential_that_can_only_add_suffices_for_many_nights(through, proxy,
     for night in range(4):
         one_more(here, 300 + night)
         assert push(context, PushRequest("far")).state == "done"
-    refused = [one for one in proxy.requests if one.method == "DELETE"]
-    assert refused == []
+    tried = {one.path.rpartition("/")[2] for one in proxy.requests if one.method == "DELETE"}
+    assert len(tried) == 1 and tried.pop().startswith("safekept-probe-"), (
+        "whether it could, with its own file"
+    )
+    last = last_push(context, "far")
+    assert last is not None and last.rights is not None and last.rights["keeps"] is True
     prove_whole(context, place.directory, everything=True)
 
 
