@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import sqlite3
 from contextlib import closing
 
@@ -105,6 +106,20 @@ def test_a_file_that_only_older_snapshots_have_is_offered_out_of_the_newest_of_t
     each_runs(say, offered(misspelt) + offered(said)[:1])
     with open(os.path.join(home, "memories/PLANS.md"), encoding="utf-8") as file:
         assert file.read() == "second\n"
+
+
+def test_of_a_directory_that_only_an_older_snapshot_has_no_history_is_offered(here, home, say):
+    older = take(here, home, check="never").id[:8]
+    shutil.rmtree(os.path.join(home, "skills/notes"))
+    newest = take(here, home, check="never").id[:8]
+    said = say("restore", "skills/notes", "--home", home)
+    assert offered(said) == [
+        f"snapshot restore {older} skills/notes --home {home}",
+        f"snapshot show {older} skills/notes --home {home}",
+        f"snapshot show {newest}",
+    ]
+    each_runs(say, offered(said)[1:] + offered(said)[:1])
+    assert os.path.isfile(os.path.join(home, "skills/notes/deploy/SKILL.md"))
 
 
 def test_what_no_snapshot_ever_had_is_answered_with_no_history_of_it(here, home, say):

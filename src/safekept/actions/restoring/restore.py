@@ -32,7 +32,15 @@ from ..base.scope import damaged_in, losses, removal_scope, targets_of, within, 
 from ..snapshots.choosing import MACHINE_GONE, choose, latest_to_restore, usual_ones
 from ..snapshots.listing import Listed, Listing, list_home
 from ..snapshots.soundness import Doubt, is_named, reasons_against, sound_ones
-from ..snapshots.stored_home import NotAHome, Stored, newest_with, open_stored, path_in_home, reading
+from ..snapshots.stored_home import (
+    NotAHome,
+    Stored,
+    light_source,
+    newest_with,
+    open_stored,
+    path_in_home,
+    reading,
+)
 from ..vault.opening import open_vault
 from ..vault.place import known_vault
 from .databases import RowsGoing, compare_databases
@@ -201,7 +209,11 @@ def prepare_restore(
             error.next_steps = restore_steps(error.next_steps, chosen.short, options)
             if isinstance(error, NothingMatches):
                 other = newest_with(context, repository, listing, place, only)
-                error.next_steps = (*_of_other(other, only, options), *error.next_steps)
+                if other is not None:
+                    node = light_source(context, repository, other, place, only[0]).node(only[0])
+                    directory = node is not None and node.type == "dir"
+                    steps = _of_other(other, only, options, directory=directory)
+                    error.next_steps = (*steps, *error.next_steps)
             raise
         going = compare_databases(
             context,
@@ -316,15 +328,18 @@ def _as_asked(request: RestoreRequest, home: str) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _of_other(other: Listed | None, only: tuple[str, ...], options: tuple[str, ...]) -> list[NextStep]:
-    """What brings it back out of the newest snapshot that has it, where that is another one."""
-    if other is None:
-        return []
+def _of_other(
+    other: Listed, only: tuple[str, ...], options: tuple[str, ...], *, directory: bool
+) -> list[NextStep]:
+    """What brings it back out of the newest snapshot that has it."""
     before = f"Snapshot {other.short} has it:" if len(only) == 1 else f"Snapshot {other.short} has them all:"
     steps = [NextStep("snapshot restore", (other.short, *only, *options), before=before)]
     if len(only) == 1:
         home = options[:2] if options[:1] == ("--home",) else ()
-        steps.append(NextStep("history", (only[0],), before="See every version of it:").adding(*home))
+        look = NextStep("history", (only[0],), before="See every version of it:")
+        if directory:  # a history is that of one file
+            look = NextStep("snapshot show", (other.short, only[0]), before="See what is in it:")
+        steps.append(look.adding(*home))
     return steps
 
 
