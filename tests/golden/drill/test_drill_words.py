@@ -162,6 +162,7 @@ def test_an_archive_is_drilled_by_its_name(say, here):
     missing = say("drill", "./none.zip")
     assert missing.code == 1
     assert missing.err.startswith("error: archive-not-found\n  there is no archive `")
+    assert "Did you mean: `safekept drill" in " ".join(say("drill", "./mien.zip").err.split())
 
 
 def test_an_incomplete_snapshot_has_an_exit_code_of_its_own(say, here, tmp_path):

@@ -122,6 +122,23 @@ def test_of_a_directory_that_only_an_older_snapshot_has_no_history_is_offered(he
     assert os.path.isfile(os.path.join(home, "skills/notes/deploy/SKILL.md"))
 
 
+@pytest.mark.parametrize(
+    "typed", ["hermes-backup.zip", "hermes-backup", "hermse-backup-2026-11-16-193934.zip"]
+)
+def test_of_a_misspelt_archive_the_one_beside_it_is_offered(here, home, say, tmp_path, typed):
+    there = str(tmp_path / "hermes-backup-2026-11-16-193934.zip")
+    assert say("backup", "-o", there).code == 0
+    put(str(tmp_path / "hermes-backup.txt"), "a note, and no archive\n")
+    said = say("import", str(tmp_path / typed))
+    assert offered(said) == [f"import {there}"], said.err
+    assert say(*shlex.split(offered(said)[0]), "--dry-run").code == 0
+
+
+def test_where_no_archive_is_near_no_command_is_offered_that_fails_again(say, tmp_path):
+    for path in (tmp_path / "mine.zip", tmp_path / "no" / "such" / "mine.zip", tmp_path):
+        assert offered(say("import", str(path))) == []
+
+
 def test_what_no_snapshot_ever_had_is_answered_with_no_history_of_it(here, home, say):
     short = take(here, home, check="never").id[:8]
     for words in (("restore", "no/such/thing"), ("history", "no/such/thing")):

@@ -44,7 +44,7 @@ def refused(path, kind, what, limits=None):
 def test_missing(tmp_path):
     path = tmp_path / "a.zip"
     error = refused(path, ArchiveNotFound, f"there is no archive `{path}`")
-    assert error.advice() == ("Check the name, and give the whole path: `safekept import FILE`",)
+    assert error.advice() == ("Check the name, and give the whole path",), "no command that fails again"
 
 
 def test_directory_and_pipe(tmp_path):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from safekept.core.next_step import NextStep
+from safekept.core.spelling import near_names
 
 from ..errors import NOTHING_CHANGED, ArchiveNotFound, ArchiveUnreadable, damaged
 
@@ -93,7 +94,7 @@ def open_handle(path: str) -> Handle:
         raise ArchiveUnreadable(
             f"`{path}` {what}",
             kept=NOTHING_CHANGED,
-            next_steps=(NextStep("import", ("FILE",), before="Name the archive file itself:"),),
+            next_steps=("Name the archive file itself",),
             path=path,
         )
     return Handle(path, descriptor)
@@ -104,7 +105,7 @@ def _unreadable(path: str, error: OSError) -> ArchiveNotFound | ArchiveUnreadabl
         return ArchiveNotFound(
             f"there is no archive `{path}`",
             kept=NOTHING_CHANGED,
-            next_steps=(NextStep("import", ("FILE",), before="Check the name, and give the whole path:"),),
+            next_steps=_meant(path) or ("Check the name, and give the whole path",),
             path=path,
         )
     return ArchiveUnreadable(
@@ -113,6 +114,24 @@ def _unreadable(path: str, error: OSError) -> ArchiveNotFound | ArchiveUnreadabl
         next_steps=("Check that you may read the file, and that its disk is sound",),
         path=path,
     )
+
+
+#: How the names of archives end, whoever made them.
+_ENDINGS = (".zip", ".tar", ".tgz", ".gz", ".zst", ".xz", ".bz2", ".age")
+
+
+def _meant(path: str) -> tuple[NextStep, ...]:
+    """The archives beside it that somebody may have meant: spelt nearly so, or the same with a date after it,
+    the newest date first."""
+    directory, typed = os.path.split(os.path.abspath(path))
+    try:
+        names = sorted((name for name in os.listdir(directory) if name.endswith(_ENDINGS)), reverse=True)
+    except OSError:
+        return ()
+    start = typed.partition(".")[0]
+    near = near_names(names, typed) or [name for name in names if start and name.startswith(start)][:3]
+    found = (os.path.join(directory, name) for name in near)
+    return tuple(NextStep("import", (one,), before="Did you mean:") for one in found)
 
 
 # Work that is done ahead on several threads, its results handed on in order.

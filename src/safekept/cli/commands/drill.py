@@ -111,6 +111,8 @@ def _as_typed(steps: tuple[Step, ...], word: str, destination: str) -> tuple[Ste
     def words(step: NextStep) -> NextStep:
         if step.verb == "import" and step.arguments[:2] == ("FILE", "--identity"):
             return replace(step, verb="drill", arguments=(file, *place, *step.arguments[1:]))
+        if step.verb == "import" and "FILE" not in step.arguments:  # another archive that may be meant
+            return replace(step, verb="drill")
         return at_source(place)(step)
 
     return reworded(steps, words)
