@@ -69,6 +69,17 @@ def test_a_list_has_number_id_time_age_kind_files_size_added_verified_and_label(
     assert [(one["number"], one["kind"]) for one in only] == [(1, "quick")]
 
 
+def test_a_list_ends_with_the_one_that_a_restore_takes_also_before_it_is_checked_again(here, home, say):
+    take(here, home, check="always")
+    with closing(sqlite3.connect(os.path.join(home, "state.db"))) as database:
+        database.execute("update sessions set source = 'telegram'")
+        database.commit()
+    newest = take(here, home, check="never").id[:8]
+    lines = say("snapshot", "list").out.splitlines()
+    assert "not yet" in lines[1] and " yes" in lines[2], lines
+    assert lines[3] == f"Restore one with its id: `safekept snapshot restore {newest}`"
+
+
 def test_a_list_without_snapshots_says_how_to_take_one(here, home, say, tmp_path):
     take(here, make_hermes_home(str(tmp_path / "other"), profiles=(), awkward=False))
     done = say("snapshot", "list")

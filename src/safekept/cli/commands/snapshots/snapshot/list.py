@@ -83,7 +83,9 @@ def _show(
             places = {f"{path_text(one.home)} on {path_text(one.snapshot.hostname)}" for one in before}
             of = f"{len(before):,} of them {'is' if len(before) == 1 else 'are'} of"
             console.line(f"{of} {', '.join(sorted(places))}, where this home was before")
-        first = next(sound_ones(usual_ones(listing), alarms), None)
+        # The newest of them, as a restore takes it: one that was not checked again so soon is no worse.
+        good = sound_ones(usual_ones(listing), alarms)
+        first = max(good, key=lambda one: one.snapshot.time_ns, default=None)
         if first := first or next((one for one in listing.shown if one.number), None):
             example = console.command("snapshot", "restore", first.short, *named)
             console.line(f"Restore one with its id: `{example}`")
