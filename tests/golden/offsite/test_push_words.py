@@ -11,9 +11,12 @@ import pytest
 
 from safekept.actions.vault.keys import keys as actions_keys
 from safekept.vault.repo import keys as vault_keys
+from safekept.vault.repo.repository import Repository
+from safekept.vault.storage.local import LocalStorage
 from support.commands.in_process import spoken
 from support.offsite.pushes import one_more
 from support.users.contexts import throwaway
+from support.vault.vaults import save_files, some_files
 
 
 @pytest.fixture
@@ -177,6 +180,44 @@ def test_keys_that_were_removed_here_are_named(say, pushed, tmp_path, monkeypatc
     pruned = say("push", "--prune", "--yes")
     assert "Deleted    1 in `keys`" in pruned.out
     assert "still open" not in pruned.out
+
+
+def test_what_a_rebuilt_machine_sent_to_the_copy_is_called_so_and_stays(say, pushed, user):
+    """The old machine came back: the copy is that of both, and what it never had is not its to delete."""
+    one_more(throwaway(os.path.dirname(user)), 5)
+    say("push")
+    say("snapshot", "forget", "1", "--yes")
+    assert say("vault", "prune", "--now", "--yes").code == 0
+    key_file = os.path.join(user, ".config", "safekept", "vault.key")
+    with open(key_file) as file:
+        secret = vault_keys.Secret(file.read().strip())
+    (copy,) = (one for one in pushed.iterdir() if one.is_dir())
+    with Repository.open(LocalStorage(str(copy)), secret) as rebuilt:
+        theirs = save_files(rebuilt, some_files(9))
+        key = rebuilt.add_key(vault_keys.Secret("of the rebuilt machine"), cost=vault_keys.Cost(16384, 8, 1))
+    said = say("push")
+    assert "removed here still" not in said.out
+    assert "--prune" not in said.out
+    flat = " ".join(said.out.split())
+    assert f"1 key there is not of the vault here and not removed here ({key[:8]})" in flat
+    assert "a machine that was rebuilt from this copy has its own" in flat
+    assert "`safekept vault key list --destination disk`" in flat
+    listed = say("vault", "key", "list", "--destination", "disk")
+    assert listed.code == 0 and key[:8] in listed.out
+    dry = say("push", "disk", "--prune", "--dry-run")
+    assert dry.out.count("Would go ") == 1
+    assert f"Stays      snapshot {theirs.id[:8]} of " in dry.out
+    assert "made by host, not here" in " ".join(dry.out.split())
+    done = say("push", "disk", "--prune", "--yes")
+    assert "Deleted    1 in `snapshots`" in done.out
+    assert f"Stays      snapshot {theirs.id[:8]} of " in done.out
+    assert "snapshots that were never in the vault here stay" in " ".join(done.out.split())
+    assert (copy / "snapshots" / theirs.id).exists() and (copy / "keys" / key).exists()
+    assert say("vault", "check", "--read-data", "--destination", "disk").code == 0
+    # Nothing is left that this machine may delete: nobody is asked for consent.
+    again = say("push", "disk", "--prune")
+    assert again.code == 0, again.err
+    assert "Deleted" not in again.out
 
 
 def test_a_pull_brings_the_vault_back(say, pushed, user):

@@ -14,7 +14,7 @@ from safekept.vault.care.prune_plan import PruneRefused, plan_prune
 from safekept.vault.care.retention import plan_forget
 from safekept.vault.marks import Mark, read_marks, write_mark
 from safekept.vault.mirror.mirror import carry_out, plan_mirror
-from safekept.vault.mirror.prune import prune_mirror
+from safekept.vault.mirror.prune import plan_mirror_prune, prune_mirror
 from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import list_snapshots, public_id, shown
 from safekept.vault.storage import FileKind, MemoryStorage
@@ -202,7 +202,7 @@ def test_a_pruned_mirror_keeps_the_marks_that_only_it_has(vault):
         prune(vault, plan_prune(vault, now_ns=NOW + 90 * DAY, grace=1.0), lock)
     for name in marks(vault):
         vault.storage.delete(FileKind.MARK, name)
-    prune_mirror(vault, plan_mirror(vault.storage, there), there)
+    prune_mirror(plan_mirror_prune(vault, plan_mirror(vault.storage, there), there), there)
     with Repository.open(there, SECRET) as copy:
         left = one(copy)
         assert (left.id, is_pinned(left, NOW), proven_at(left)) == (made.id, True, NOW)

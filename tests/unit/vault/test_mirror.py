@@ -16,7 +16,6 @@ from safekept.vault.care.prune import carry_out as carry_out_prune
 from safekept.vault.care.prune import plan_prune
 from safekept.vault.errors import VaultLocked
 from safekept.vault.format import pack as pack_module
-from safekept.vault.format.snapshot import Snapshot
 from safekept.vault.mirror import transfer
 from safekept.vault.mirror.mirror import (
     CONFIG_LAST,
@@ -25,13 +24,14 @@ from safekept.vault.mirror.mirror import (
     plan_mirror,
     refuse_other_vault,
 )
-from safekept.vault.mirror.prune import MirrorPruneRefused, prune_mirror, refuse_prune
+from safekept.vault.mirror.prune import MirrorPruneRefused, plan_mirror_prune, prune_mirror
 from safekept.vault.repo.keys import Secret
 from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.storage import MemoryStorage
 from safekept.vault.storage.base import FileKind
 from safekept.vault.storage.objects import ObjectStorage
+from safekept.vault.tags import is_pinned
 from support.offsite.faulty_objects import FAULTS, AddingOnly, FaultyObjects
 from support.vault.vaults import CHEAP, SECRET, new_vault, read_all, save_files, some_files
 
@@ -51,16 +51,17 @@ def vault():
         yield made
 
 
-def mirror(vault, objects, *, prune=False, lanes=1, removed_keys=()):
+def mirror(vault, objects, *, prune=False, lanes=1, removed_keys=(), never_here=()):
     """What a push does with one vault and one place."""
     target = ObjectStorage(objects)
     plan = plan_mirror(vault.storage, target)
     refuse_other_vault(vault, plan, target)
     if prune:
-        refuse_prune(vault, plan, target)
+        once_here = {name for name, _ in target.list(FileKind.SNAPSHOT)} - set(never_here)
+        pruning = plan_mirror_prune(vault, plan, target, once_here=once_here, removed_keys=removed_keys)
     result = carry_out(plan, vault.storage, target, lanes=lanes)
     if prune and not result.problems:
-        result.deleted = prune_mirror(vault, plan, target, removed_keys=removed_keys)
+        result.deleted = prune_mirror(pruning, target)
     return result
 
 
@@ -362,8 +363,10 @@ def test_a_prune_deletes_exactly_what_is_not_here_any_more(vault):
         pin(vault, snapshots[2:], lock)
     away(vault, snapshots[0], snapshots[1])
     target = ObjectStorage(objects)
-    leaving = refuse_prune(vault, plan_mirror(vault.storage, target), target)
-    assert [one.id for one in leaving] == [one.id for one in snapshots[:2]]
+    once_here = {one.id for one in snapshots}
+    planned = plan_mirror_prune(vault, plan_mirror(vault.storage, target), target, once_here=once_here)
+    assert planned.staying == ()
+    assert [one.id for one in planned.leaving] == [one.id for one in snapshots[:2]]
     mirror(vault, objects, prune=True)
     assert objects.objects == {
         name: data for name, data in vault.storage.files.items() if not name.startswith("locks/")
@@ -402,11 +405,6 @@ def test_a_prune_is_refused_where_it_could_cost_a_snapshot(vault):
         assert objects.objects.keys() >= before.keys()
         return raised.value.what
 
-    with reopened(objects) as copy, copy.saver(None) as saver:
-        other = saver.finish(Snapshot(NOW, copy.load_snapshot(_any(copy)).tree, ("/x",), "elsewhere"))
-    assert "snapshots of `elsewhere`" in refusal()
-    del objects.objects[f"snapshots/{other.id}"]
-
     victim = next(name for name in vault.storage.files if name.startswith("data/"))
     kept = vault.storage.files.pop(victim)
     assert "the vault here is damaged" in refusal()
@@ -417,8 +415,49 @@ def test_a_prune_is_refused_where_it_could_cost_a_snapshot(vault):
     vault.storage.files.update(here)
 
 
-def _any(repository):
-    return next(name for name, _ in repository.storage.list(FileKind.SNAPSHOT))
+@pytest.mark.parametrize("forgotten_here", [False, True])
+def test_a_prune_leaves_what_another_machine_sent_to_the_same_copy(vault, forgotten_here):
+    """A machine that was rebuilt from the copy has the same vault, a key of its own, and pushes there too."""
+    objects = MemoryObjects()
+    mirror(vault, objects)
+    with new_vault_like(vault) as rebuilt:
+        theirs = save_files(rebuilt, some_files(7), time_ns=NOW + 7)
+        with rebuilt.lock(exclusive=True) as lock:
+            pin(rebuilt, [theirs], lock)
+        key = rebuilt.add_key(Secret("of the rebuilt machine"), cost=CHEAP)
+        mirror(rebuilt, objects)
+        first, *_ = list_snapshots(vault)[0]
+        if forgotten_here:
+            away(vault, first)
+        deleted = mirror(vault, objects, prune=True, never_here={theirs.id}).deleted
+        assert deleted == ({"snapshots": 1} if forgotten_here else {})
+        assert f"keys/{key}" in objects.objects
+        prove_sound(objects, vault, everything=False)
+        with reopened(objects) as copy:
+            left, _ = list_snapshots(copy)
+            assert theirs.id in {one.id for one in left}
+            assert (first.id in {one.id for one in left}) is not forgotten_here
+            assert is_pinned(next(one for one in left if one.id == theirs.id), NOW)
+            found = read_all(copy)
+            assert all(files in found for files in [*read_all(vault), some_files(7)])
+
+
+def new_vault_like(vault):
+    return Repository.open(MemoryStorage(dict(vault.storage.files)), SECRET)
+
+
+def test_what_a_mark_in_the_copy_calls_forgotten_goes_whoever_had_it(vault):
+    objects = MemoryObjects()
+    snapshots, _ = list_snapshots(vault)
+    with vault.lock(exclusive=True) as lock:
+        forget(vault, snapshots[:1], lock, now_ns=NOW)
+    mirror(vault, objects)
+    away(vault, snapshots[0])
+    mirror(vault, objects, prune=True, never_here={snapshots[0].id})
+    assert f"snapshots/{snapshots[0].id}" not in objects.objects
+    assert {name for name in objects.objects if name.startswith("data/")} == {
+        name for name in vault.storage.files if name.startswith("data/")
+    }
 
 
 def test_a_prune_waits_for_whoever_works_there(vault):

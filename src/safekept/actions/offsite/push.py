@@ -23,6 +23,7 @@ from safekept.core.locks import process_lock, sweep_locks
 from safekept.core.objects.base import CredentialRights, ObjectStore
 from safekept.core.records import dataclass
 from safekept.vault.errors import VaultUnreachable
+from safekept.vault.format import Snapshot
 from safekept.vault.mirror import Mirrored, MirrorPlan, carry_out, lost_packs, plan_mirror, refuse_other_vault
 from safekept.vault.repo import Repository
 from safekept.vault.storage import ObjectStorage
@@ -42,6 +43,11 @@ from .push_archives import ArchivesPushed, push_archives
 DONE, INCOMPLETE, ABSENT = "done", "incomplete", "absent"
 #: Seconds for which a push waits for a prune of the vault here.
 _WAIT = 60.0
+#: Why a prune leaves snapshots there.
+_NOT_OURS = (
+    "another machine has its copy there too, such as one that was rebuilt from it: "
+    "snapshots that were never in the vault here stay, and so does the data of all"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,8 @@ class PushResult:
     mirrored: Mirrored | None = None
     wholes: dict[str, float] = field(default_factory=dict)  # the newest of each home there
     leaving: list[str] = field(default_factory=list)  # snapshots there that a prune deletes
+    staying: list[str] = field(default_factory=list)  # and those that it leaves: they were never here
+    deleting: int = 0  # files there that a prune deletes
     archives: ArchivesPushed = field(default_factory=ArchivesPushed)
     rights: CredentialRights | None = None  # what the credential may do there; None: not tried
     notes: list[str] = field(default_factory=list)
@@ -107,6 +115,7 @@ class PushResult:
             "plan": self.plan.as_dict() if self.plan else None,
             "mirrored": self.mirrored.as_dict() if self.mirrored else None,
             "leaving": list(self.leaving),
+            "staying": list(self.staying),
             "archives": self.archives.as_dict(),
             "rights": self.rights.as_dict() if self.rights else None,
             "notes": list(self.notes),
@@ -274,25 +283,42 @@ def _mirror(
         plan = result.plan = plan_mirror(repository.storage, target)
         refuse_other_vault(repository, plan, target)
         if request.prune:
-            from safekept.vault.mirror import prune_mirror, refuse_prune
+            from safekept.vault.mirror import plan_mirror_prune, prune_mirror
 
-            going = refuse_prune(repository, plan, target)
-            result.leaving = [f"{one.short_id} of {one.time[:16].replace('T', ' ')}" for one in going]
+            from ..snapshots.forgetting import snapshots_once_here
+
+            pruning = plan_mirror_prune(
+                repository,
+                plan,
+                target,
+                once_here=snapshots_once_here(context),
+                removed_keys=removed_keys(context),
+            )
+            result.deleting = len(pruning.files)
+            result.leaving = [_named(one) for one in pruning.leaving]
+            result.staying = [f"{_named(one)}, made by {one.hostname}" for one in pruning.staying]
+            if pruning.staying:
+                result.notes.append(_NOT_OURS)
         if request.dry_run:
             return
         lanes = setting.connections or objects.lanes
         mirrored = carry_out(plan, repository.storage, target, lanes=lanes, check=check, listener=listener)
         mirrored.problems += lost_packs(repository, plan.packs)
         result.mirrored = mirrored
+        if mirrored.stray_keys:
+            gone, found = removed_keys(context), mirrored.stray_keys
+            mirrored.stray_keys = tuple(key for key in found if key in gone)
+            mirrored.other_keys = tuple(key for key in found if key not in gone)
         if request.prune and not mirrored.problems:
-            gone = removed_keys(context)
-            mirrored.deleted = prune_mirror(
-                repository, plan, target, removed_keys=gone, check=check, listener=listener
-            )
-            mirrored.stray_keys = tuple(key for key in mirrored.stray_keys if key not in gone)
+            mirrored.deleted = prune_mirror(pruning, target, check=check, listener=listener)
+            mirrored.stray_keys = ()
         if mirrored.problems:
             result.state = INCOMPLETE
         result.wholes = _wholes(repository)
+
+
+def _named(snapshot: Snapshot) -> str:
+    return f"{snapshot.short_id} of {snapshot.time[:16].replace('T', ' ')}"
 
 
 def _wholes(repository: Repository) -> dict[str, float]:

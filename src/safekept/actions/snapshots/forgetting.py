@@ -38,7 +38,7 @@ from safekept.vault.tags import QUICK
 
 from ..base.context import HomeRef, UserContext
 from ..base.operations.facts import Facts
-from ..base.operations.homes import ForgetFacts, MarkFacts, PinFacts, UnforgetFacts, UnpinFacts
+from ..base.operations.homes import ForgetFacts, MarkFacts, PinFacts, SnapshotFacts, UnforgetFacts, UnpinFacts
 from ..base.operations.stores import SnapshotPruneFacts
 from ..base.record import record, recording
 from .choosing import choose
@@ -199,6 +199,15 @@ def reclaim(
         work.forgotten = _ids(done)
         work.add(pruned.as_dict())
     return work, pruned
+
+
+def snapshots_once_here(context: UserContext) -> set[str]:
+    """The ids of every snapshot that was taken or forgotten on this machine, as the journal remembers."""
+    found: set[str] = set()
+    for entry in context.journal.backwards(SnapshotFacts.verb, ForgetFacts.verb, SnapshotPruneFacts.verb):
+        taken, marked = SnapshotFacts.read(entry), ForgetFacts.read(entry)
+        found.update((taken.snapshot or "",), taken.forgotten or (), marked.snapshots or ())
+    return found - {""}
 
 
 _Mark = TypeVar("_Mark", bound=MarkFacts)

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
         plan_mirror,
         refuse_other_vault,
     )
-    from .prune import prune_mirror, refuse_prune
+    from .prune import plan_mirror_prune, prune_mirror
     from .transfer import File, Problem
 
 __getattr__ = doors(
     __name__,
     {
         "mirror": "CONFIG_LAST MirrorPlan Mirrored carry_out lost_packs plan_mirror refuse_other_vault",
-        "prune": "prune_mirror refuse_prune",
+        "prune": "plan_mirror_prune prune_mirror",
         "transfer": "File Problem",
     },
 )

@@ -106,8 +106,9 @@ class Mirrored:
     present: int = 0
     problems: list[Problem] = field(default_factory=list)
     deleted: dict[str, int] = field(default_factory=dict)  # by kind
-    #: Keys that were removed here and still open the copy.
+    #: Keys that open the copy and not the vault here: removed here, or of another machine.
     stray_keys: tuple[str, ...] = ()
+    other_keys: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -118,6 +119,7 @@ class Mirrored:
             "problems": [problem.as_dict() for problem in self.problems],
             "deleted": dict(self.deleted),
             "stray_keys": list(self.stray_keys),
+            "other_keys": list(self.other_keys),
         }
 
 

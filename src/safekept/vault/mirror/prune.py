@@ -2,7 +2,7 @@
 
 Snapshots go first, then index files, then packs that no index here names, then keys: what is left is a
 whole vault at every moment. It is refused where it could cost somebody something: a damaged or empty
-vault here, a vault in use there, snapshots of machines that the vault here knows nothing of.
+vault here, a vault in use there. Snapshots that the vault here never had stay: another machine made them.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
 
 from ..errors import VaultDamaged
 from ..format.snapshot import BadSnapshot, Snapshot
-from ..marks import marks_in, read_marks
-from ..repo.lock_file import Identity, locked_by, read_locks
+from ..marks import Marks, marks_in, read_marks
+from ..repo.lock_file import locked_by, read_locks
 from ..repo.sealed_files import load_file
 from ..snapshots import list_snapshots, public_id
 from ..storage.base import FileKind, NotStored, Storage
+from ..tags import forgotten_at
 from .mirror import MirrorPlan
 
 if TYPE_CHECKING:
@@ -38,22 +40,44 @@ class MirrorPruneRefused(SafekeptError):
     code = "mirror-prune-refused"
 
 
-def refuse_prune(repository: Repository, plan: MirrorPlan, target: Storage) -> list[Snapshot]:
-    """Raise where deleting the surplus could cost somebody a snapshot; the snapshots that would go.
+@dataclass(frozen=True, slots=True)
+class MirrorPrune:
+    """What a prune of a copy deletes there, and what it leaves to whoever made it."""
 
-    A file that only has other tags here is no snapshot that goes.
+    files: tuple[tuple[FileKind, str], ...]  # in the order of deleting
+    leaving: tuple[Snapshot, ...]  # oldest first, and so are the next
+    staying: tuple[Snapshot, ...]  # never in the vault here: another machine has its copy there, too
+
+
+def plan_mirror_prune(
+    repository: Repository,
+    plan: MirrorPlan,
+    target: Storage,
+    *,
+    once_here: Collection[str] = (),
+    removed_keys: Collection[str] = (),
+) -> MirrorPrune:
+    """What would go; raise where deleting it could cost somebody a snapshot.
+
+    A snapshot goes where it is known to have been here (`once_here`: ids as people see them) or was forgotten
+    by whoever had it. Any other is not ours to delete: a machine that was rebuilt from the copy pushes there
+    too. While one of those stays, so do all index files and packs, since nobody here knows what it needs.
+
+    Keys go only where they are known to have been removed here: one that a bad disk lost may be the only
+    way in, and a machine that was rebuilt has its own. A file that only has other tags here is no snapshot
+    that goes.
     """
     snapshots, damaged = list_snapshots(repository)
-    strangers = plan.surplus[FileKind.SNAPSHOT]
-    if strangers and not snapshots:
+    surplus = plan.surplus[FileKind.SNAPSHOT]
+    if surplus and not snapshots:
         raise _refused(target, "the vault here has no snapshots at all, and the copy there has some")
     if damaged or repository.damaged_indexes or len(repository.index.packs) != _present(repository):
         raise _refused(target, "the vault here is damaged, and the copy may hold what it has lost")
-    # Of this machine itself the last snapshot may have been forgotten.
-    hosts = {snapshot.hostname for snapshot in snapshots} | {Identity.of_this_process().hostname}
     kept = {public_id(snapshot) for snapshot in snapshots}
-    going = []
-    for name in strangers:
+    marks = _marks(repository, plan, target)
+    leaving: list[Snapshot] = []
+    staying: list[Snapshot] = []
+    for name in surplus:
         try:
             found = Snapshot.from_json(name, load_file(target, repository.key, FileKind.SNAPSHOT, name))
         except NotStored:
@@ -61,16 +85,32 @@ def refuse_prune(repository: Repository, plan: MirrorPlan, target: Storage) -> l
         except (VaultDamaged, BadSnapshot):
             reason = f"its snapshot {name[:8]} cannot be read, so nobody knows whose it is"
             raise _refused(target, reason) from None
-        if found.hostname not in hosts:
-            reason = f"it also holds snapshots of `{found.hostname}`, which are not in the vault here"
-            raise _refused(target, reason)
-        if public_id(found) not in kept:
-            going.append(found)
+        called = public_id(found)
+        if called in kept:
+            continue
+        (said,) = marks.on([found])
+        ours = called in once_here or found.id in once_here or forgotten_at(said) is not None
+        (leaving if ours else staying).append(found)
     for lock in read_locks(target, repository.key):
         # No file of ours tells the time there, and our clock may be wrong.
         if time.time_ns() - lock.time_ns < _DAY_NS and not lock.abandoned:
             raise locked_by(target.location, lock)
-    return sorted(going, key=lambda snapshot: snapshot.time_ns)
+    spared = {snapshot.id for snapshot in staying}
+    named = {pack.hex() for pack in repository.index.packs}
+    over = set(marks.over([*snapshots, *staying]))
+    goes: dict[FileKind, Callable[[str], bool]] = {
+        FileKind.SNAPSHOT: lambda name: name not in spared,
+        # Where the vault here has lost its marks, the copy keeps what it knows: no push loses a pin.
+        FileKind.MARK: lambda name: name in over,
+        FileKind.INDEX: lambda name: not staying,
+        # Lost here and still there: the copy is then the only one.
+        FileKind.PACK: lambda name: not staying and name not in named,
+        FileKind.KEY: lambda name: name in removed_keys,
+    }
+    return MirrorPrune(
+        tuple((kind, name) for kind in _ORDER for name in sorted(plan.surplus[kind]) if goes[kind](name)),
+        *(tuple(sorted(some, key=lambda snapshot: snapshot.time_ns)) for some in (leaving, staying)),
+    )
 
 
 def _present(repository: Repository) -> int:
@@ -83,33 +123,16 @@ def _present(repository: Repository) -> int:
 
 
 def prune_mirror(
-    repository: Repository,
-    plan: MirrorPlan,
+    planned: MirrorPrune,
     target: Storage,
     *,
-    removed_keys: Collection[str] = (),
     check: Callable[[], None] | None = None,
     listener: Listener = silent,
 ) -> dict[str, int]:
-    """Delete the surplus at the target; how many files of each kind. Call `refuse_prune` first.
-
-    Keys go only where they are known to have been removed here: one that a bad disk lost may be the only
-    way in.
-    """
-    named = {pack.hex() for pack in repository.index.packs}
-    over = _marks_over(repository, plan, target)
-    going = [
-        (kind, name)
-        for kind in _ORDER
-        for name in sorted(plan.surplus[kind])
-        # Lost here and still there: the copy is then the only one.
-        if not (kind is FileKind.PACK and name in named)
-        and not (kind is FileKind.KEY and name not in removed_keys)
-        and not (kind is FileKind.MARK and name not in over)
-    ]
+    """Delete at the target what was planned; how many files of each kind."""
     deleted: dict[str, int] = {}
-    for number, (kind, name) in enumerate(going):
-        listener(Event("delete", number, len(going), "files"))
+    for number, (kind, name) in enumerate(planned.files):
+        listener(Event("delete", number, len(planned.files), "files"))
         if check is not None:
             check()
         target.delete(kind, name)
@@ -119,17 +142,14 @@ def prune_mirror(
     return {**deleted, "temporary": left} if left else deleted
 
 
-def _marks_over(repository: Repository, plan: MirrorPlan, target: Storage) -> set[str]:
-    """Of the marks that only the copy has, those that say nothing of what is left there.
-
-    Where the vault here has lost its marks, the copy keeps what it knows: a pin is never lost by a push.
-    """
-    if not plan.surplus[FileKind.MARK]:
-        return set()
+def _marks(repository: Repository, plan: MirrorPlan, target: Storage) -> Marks:
+    """What is said of the snapshots there, by the copy and by the vault here; the newest word counts."""
+    if not (plan.surplus[FileKind.MARK] or plan.surplus[FileKind.SNAPSHOT]):
+        return Marks()  # nobody asks
     marks = marks_in(target, repository.key)
     for mark in read_marks(repository).newest.values():
         marks.add(mark)
-    return set(marks.over(list_snapshots(repository)[0]))
+    return marks
 
 
 def _refused(target: Storage, why: str) -> MirrorPruneRefused:

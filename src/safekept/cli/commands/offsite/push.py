@@ -182,8 +182,7 @@ def _ask(console: Console, context: UserContext, base: PushRequest, words: list[
     for word in words:
         plan = push(context, replace(base, destination=word, dry_run=True), console.listener())
         console.finish()
-        surplus = plan.plan.surplus if plan.plan else {}
-        going += sum(map(len, surplus.values()))
+        going += plan.deleting
         if not console.as_json:
             _show(console, plan)
     if not going:
@@ -236,11 +235,22 @@ def _show_mirrored(console: Console, result: PushResult) -> None:
     if mirrored.deleted:
         parts = ", ".join(f"{count:,} in `{kind}`" for kind, count in mirrored.deleted.items())
         console.fact("Deleted", parts)
+    _show_staying(console, result)
     if mirrored.stray_keys:
         shown = ", ".join(key[:8] for key in mirrored.stray_keys[:_LISTED])
         again = console.command("push", result.destination, "--prune")
         keys = count_text(len(mirrored.stray_keys), "key that was", "keys that were")
         console.line(f"Note: {keys} removed here still open the copy there ({shown}); `{again}` deletes them")
+    if mirrored.other_keys:
+        shown = ", ".join(key[:8] for key in mirrored.other_keys[:_LISTED])
+        keys = count_text(len(mirrored.other_keys), "key there is", "keys there are")
+        there = result.destination
+        option = "--vault" if "/" in there or ":" in there else "--destination"
+        see = console.command("vault", "key", "list", option, there)
+        console.line(
+            f"Note: {keys} not of the vault here and not removed here ({shown}): a machine that was rebuilt "
+            f"from this copy has its own. They stay; see them: `{see}`"
+        )
     for problem in mirrored.problems[:_LISTED]:
         where = "here" if problem.here else "there"
         console.fact("Problem", f"{problem.file} {where}: {problem.reason}")
@@ -250,6 +260,13 @@ def _show_mirrored(console: Console, result: PushResult) -> None:
         console.line(f"See what it touches: `{console.command('vault', 'check', '--read-data')}`")
     if any(not problem.here for problem in mirrored.problems):
         console.line("Delete these files there with a credential that may, then push again")
+
+
+def _show_staying(console: Console, result: PushResult) -> None:
+    for text in result.staying[:_LISTED]:
+        console.fact("Stays", f"snapshot {path_text(text)}, not here")
+    if len(result.staying) > _LISTED:
+        console.line(f"             … and {len(result.staying) - _LISTED:,} more (all of them: --json)")
 
 
 def _show_plan(console: Console, result: PushResult) -> None:
@@ -270,6 +287,7 @@ def _show_plan(console: Console, result: PushResult) -> None:
             console.fact("Would go", f"snapshot {text}")
         if len(result.leaving) > _LISTED:
             console.line(f"             … and {len(result.leaving) - _LISTED:,} more (all of them: --json)")
+        _show_staying(console, result)
     for path in result.archives.sent:
         console.fact("Archive", path_text(path))
     for note in result.notes:
