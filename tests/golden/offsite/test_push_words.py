@@ -175,7 +175,7 @@ def test_keys_that_were_removed_here_are_named(say, pushed, tmp_path, monkeypatc
     say("push")
     assert say("vault", "key", "remove", added["key"][:8], "--yes").code == 0
     said = say("push")
-    assert f"1 key that was removed here still open the copy there ({added['key'][:8]})" in said.out
+    assert f"1 key that was removed here still opens the copy there ({added['key'][:8]})" in said.out
     assert "`safekept push disk --prune`" in said.out
     pruned = say("push", "--prune", "--yes")
     assert "Deleted    1 in `keys`" in pruned.out

@@ -240,7 +240,10 @@ def _show_mirrored(console: Console, result: PushResult) -> None:
         shown = ", ".join(key[:8] for key in mirrored.stray_keys[:_LISTED])
         again = console.command("push", result.destination, "--prune")
         keys = count_text(len(mirrored.stray_keys), "key that was", "keys that were")
-        console.line(f"Note: {keys} removed here still open the copy there ({shown}); `{again}` deletes them")
+        opens, them = ("opens", "it") if len(mirrored.stray_keys) == 1 else ("open", "them")
+        console.line(
+            f"Note: {keys} removed here still {opens} the copy there ({shown}); `{again}` deletes {them}"
+        )
     if mirrored.other_keys:
         shown = ", ".join(key[:8] for key in mirrored.other_keys[:_LISTED])
         keys = count_text(len(mirrored.other_keys), "key there is", "keys there are")
@@ -249,7 +252,7 @@ def _show_mirrored(console: Console, result: PushResult) -> None:
         see = console.command("vault", "key", "list", option, there)
         console.line(
             f"Note: {keys} not of the vault here and not removed here ({shown}): a machine that was rebuilt "
-            f"from this copy has its own. They stay; see them: `{see}`"
+            f"from this copy has its own, so nothing is deleted. See: `{see}`"
         )
     for problem in mirrored.problems[:_LISTED]:
         where = "here" if problem.here else "there"
