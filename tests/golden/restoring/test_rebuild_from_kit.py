@@ -63,6 +63,24 @@ def memory(tmp_path) -> str:
     return (tmp_path / "bare" / ".hermes" / "memories" / "MEMORY.md").read_text()
 
 
+@pytest.mark.parametrize("typed", ["", "safekpt", "file:"])
+def test_who_names_the_disk_is_told_the_directory_on_it_that_holds_the_vault(lost, say, tmp_path, typed):
+    disk = tmp_path / "media"
+    os.makedirs(disk / "photos")
+    os.rename(tmp_path / "usb", disk / "safekept")
+    word = f"file:{disk}" if typed == "file:" else str(disk / typed)
+    home = str(tmp_path / "bare" / "agents" / "hermes")
+    refused = say("rebuild", word, "--key-file", lost, "--home", home)
+    assert refused.code == 10, refused
+    (line,) = re.findall(r"`safekept ([^`]*)`", " ".join(refused.err.split()))
+    assert line == f"rebuild {disk}/safekept --key-file {lost} --home {home}"
+    if not typed:
+        done = say(*line.split())
+        assert done.code == 0, done.err
+        with open(os.path.join(home, "memories", "MEMORY.md"), encoding="utf-8") as file:
+            assert file.read().endswith("the newest thing\n")
+
+
 def test_the_newest_of_all_places_comes_back_and_each_is_named_with_its_age(lost, say, tmp_path):
     done = say("rebuild", lost, "--home-only", "--yes")
     assert done.code == 0, done.err

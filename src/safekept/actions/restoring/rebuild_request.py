@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 from safekept.core.records import dataclass
+
+from ..vault.place import directories_with_vaults
 
 UNCHANGED = "Nothing was changed"
 
@@ -40,10 +45,15 @@ class AnotherVault(SafekeptError):
 
 
 def nothing_at(place: str, what: str) -> NothingToRebuild:
+    """Whoever names the disk, or misspells the directory on it, is told where on it a vault is."""
+    path = place.removeprefix("file:")
+    there = path if os.path.isdir(path) else os.path.dirname(path.rstrip("/"))
+    found = directories_with_vaults(there) if os.path.isabs(path) else []
     return NothingToRebuild(
         what,
         kept=UNCHANGED,
         next_steps=(
+            *(NextStep("rebuild", (one,), before="A vault is there:") for one in found),
             "See that the place is the right one, and that the disk behind it is mounted",
             "It is what you once set up as a destination; your kit names it, too",
         ),

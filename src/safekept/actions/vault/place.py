@@ -72,6 +72,21 @@ def vaults_in(objects: ObjectStore) -> list[str]:
     return sorted(name for name in objects.directories() if _DIRECTORY.fullmatch(name))
 
 
+def directories_with_vaults(directory: str, most: int = 3) -> list[str]:
+    """Those right below a directory that are a vault, or the place of one, by their names alone."""
+    found = []
+    with contextlib.suppress(OSError):
+        for name in sorted(os.listdir(directory)):
+            path = os.path.join(directory, name)
+            below: list[str] = []
+            with contextlib.suppress(OSError):
+                below = [one for one in os.listdir(path) if _DIRECTORY.fullmatch(one) or one == "keys"]
+            configs = (os.path.join(path, "" if one == "keys" else one, "config") for one in below)
+            if any(map(os.path.isfile, configs)):
+                found.append(path)
+    return found[:most]
+
+
 def _vault_in(objects: ObjectStore, setting: DestinationSetting, known: str) -> str:
     """The directory of the one vault that is meant; "" where the place is itself a vault."""
     if known and objects.exists(f"{known[:16]}/config"):

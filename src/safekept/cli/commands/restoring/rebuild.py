@@ -163,11 +163,13 @@ def _carry_out(
 ) -> int:
     """Every home that is meant, then what protects them."""
     from safekept.actions.offsite.homes_in_vault import SeveralHomes
+    from safekept.actions.restoring.rebuild_request import NothingToRebuild
     from safekept.actions.restoring.rebuild_source import homes_of_one_machine
 
     asked = request
     if kit is not None:
         request = work.best_of(kit, given, request)
+    named = ("--key-file", os.path.abspath(key_file)) if key_file else ()
     try:
         for one in work.left_of(request):
             work.one(one, home_only=home_only)
@@ -187,11 +189,14 @@ def _carry_out(
             )
             return _carry_out(work, kit, given, one, key_file=key_file, home_only=home_only)
         if not requests:
-            named = ("--key-file", os.path.abspath(key_file)) if key_file else ()
             error.next_steps = reworded(error.next_steps, _as_named(request.place, given, named))
             raise
         for one in requests:
             work.one(one, home_only=home_only)
+    except NothingToRebuild as error:
+        place = ("--home", request.home) if request.home else ()
+        error.next_steps = reworded(error.next_steps, _as_named(request.place, given, (*named, *place)))
+        raise
     return work.end(kit)
 
 
