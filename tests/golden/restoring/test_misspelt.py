@@ -74,6 +74,13 @@ def test_a_misspelt_path_is_answered_with_what_the_snapshot_holds(here, home, sa
     each_runs(say, commands)
 
 
+def test_a_kind_and_a_name_mean_the_one_and_not_all_of_its_kind(here, home, say):
+    short = take(here, home, check="never").id[:8]
+    said = say("restore", "profile", "writer")
+    assert offered(said)[0] == f"snapshot restore {short} profiles/writer", said.err
+    each_runs(say, offered(said))
+
+
 def test_history_of_a_misspelt_file_offers_the_histories_that_there_are(here, home, say):
     short = take(here, home, check="never").id[:8]
     both = ["history memories/MEMORY.md", "history profiles/writer/memories/MEMORY.md"]

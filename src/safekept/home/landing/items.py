@@ -197,7 +197,12 @@ def _check_matches(only: tuple[str, ...], matched: set[str], names: list[str]) -
     if all(near[path] for path in missing):
         # One that is missing: each that may be meant. Several: the best of each, in one command.
         for best in range(len(near[missing[0]]) if len(missing) == 1 else 1, 0, -1):
-            first, *rest = [near[path][best - 1] if path in missing else path for path in only]
+            meant = [near[path][best - 1] if path in missing else path for path in only]
+            # `profile coder` means that one profile, and not all of them beside it.
+            above = {path for path in meant if any(one.startswith(f"{path}/") for one in meant)}
+            first, *rest = [
+                one for path, one in zip(only, meant, strict=True) if path == one or one not in above
+            ]
             step = NextStep("import", ("FILE", "--only", first), before="Did you mean:")
             more = [word for path in rest for word in ("--only", path)]
             steps.insert(0, replace(step, arguments=(*step.arguments, *more)))
