@@ -6,7 +6,8 @@ import datetime
 import re
 import time
 
-_UNITS = ((100, "s", 1), (100, "min", 60), (48, "h", 3600))
+#: Up to two of the next unit, so that an older thing never looks younger: `119 s`, then `2 min`.
+_UNITS = ((120, "s", 1), (120, "min", 60), (48, "h", 3600))
 
 
 def seconds_text(seconds: float) -> str:

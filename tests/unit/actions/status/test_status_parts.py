@@ -118,16 +118,23 @@ def test_a_check_that_was_broken_off_says_nothing_about_the_vault(tmp_path):
     ("seconds", "text"),
     [
         (0, "0 s"),
-        (99.9, "99 s"),
-        (100, "1 min"),
-        (5999, "99 min"),
-        (6000, "1 h"),
+        (119.9, "119 s"),
+        (120, "2 min"),
+        (7199, "119 min"),
+        (7200, "2 h"),
         (172_799, "47 h"),
         (172_800, "2 days"),
     ],
 )
 def test_ages_are_said_in_one_unit(seconds, text):
     assert seconds_text(seconds) == text
+
+
+def test_an_older_thing_never_looks_younger():
+    units = {"s": 1, "min": 60, "h": 3600, "days": 86_400}
+    said = [seconds_text(seconds).split() for seconds in range(0, 4 * 86_400, 10)]
+    ages = [int(count) * units[unit] for count, unit in said]
+    assert ages == sorted(ages)
 
 
 def test_moments_are_utc_and_never_is_null():
