@@ -28,6 +28,20 @@ def test_what_a_restore_replaced_is_named_by_uninstall_and_goes_with_the_stores(
     assert not os.path.exists(area) and os.path.isdir(state.home)
 
 
+def test_what_a_restore_put_aside_beside_another_home_is_not_ours_to_delete(tmp_path, monkeypatch):
+    """One that was only looked at from here, such as by a snapshot or a drill of it."""
+    state, other = made("fresh", tmp_path / "one"), made("fresh", tmp_path / "other")
+    say = spoken(monkeypatch, other.user)
+    write(other, "memories/MEMORY.md", "this is replaced\n", append=True)
+    assert say("restore", "latest", "--yes").code == 0
+    area = other.home + ".safekept"
+    say = spoken(monkeypatch, state.user)
+    assert say("snapshot", "--home", other.home).code == 0
+    assert area not in say("uninstall", "--stores", "--dry-run", "--json").out
+    assert say("uninstall", "--stores", "--word", "delete").code == 0
+    assert os.path.isdir(os.path.join(area, "landings"))
+
+
 def test_stores_alone_are_deleted_under_one_heading_and_leave_no_empty_directory(tmp_path, monkeypatch):
     state = made("fresh", tmp_path)
     say = spoken(monkeypatch, state.user)

@@ -186,3 +186,19 @@ def test_of_a_home_that_is_gone_status_and_doctor_name_what_restore_takes(state,
         assert f"is gone; {newest} has it" in " ".join(say(command).out.split()), command
     assert say("snapshot", "restore", newest, "--yes").code == 0
     assert os.path.exists(os.path.join(state.home, "later.md"))
+
+
+def test_what_was_brought_back_after_a_loss_is_not_lost_with_the_home(state, say):
+    """The newest snapshot was taken after the loss; no snapshot has it again when the home goes, too."""
+    whole = take(state.context, state.home, check="always").id[:8]
+    shutil.rmtree(os.path.join(state.home, "memories"))
+    assert say("snapshot").code in (0, 3)
+    assert say("snapshot", "restore", whole, "memories", "--yes").code == 0
+    assert "ALARM" not in say("status", "--short").out
+    shutil.rmtree(state.home)
+    assert f"is gone; {whole} has it" in " ".join(say("status").out.split())
+    again = say("restore", "--yes")
+    if again.code:  # whoever agrees beforehand is told which one has it
+        assert f"snapshot restore {whole} --yes" in " ".join(again.err.split()), again.err
+        assert say("snapshot", "restore", whole, "--yes").code == 0
+    assert os.path.exists(os.path.join(state.home, "memories", "MEMORY.md"))

@@ -105,8 +105,19 @@ def raise_alarm(context: UserContext, alarm: Alarm, listener: Listener = silent)
     return not same
 
 
-def open_alarms(context: UserContext, home: str = "") -> tuple[Alarm, ...]:
-    """Those that nobody acknowledged and that are not over; newest first. `home`: of this one only."""
+def losses_in_snapshots(context: UserContext, home: str) -> tuple[Alarm, ...]:
+    """The losses of a home that its newest snapshots hold: nobody meant them, and no snapshot has it again.
+
+    What a restore brought back since is in the home, and in none of them.
+    """
+    return tuple(one for one in open_alarms(context, home, restored=True) if one.kind == LOSS)
+
+
+def open_alarms(context: UserContext, home: str = "", *, restored: bool = False) -> tuple[Alarm, ...]:
+    """Those that nobody acknowledged and that are not over; newest first. `home`: of this one only.
+
+    `restored`: also those of which everything was brought back since.
+    """
     ended: set[str] = set()
     restores = _Restores()
     found = []
@@ -116,7 +127,8 @@ def open_alarms(context: UserContext, home: str = "") -> tuple[Alarm, ...]:
         for entry in context.journal.backwards(RAISED, ACKNOWLEDGED, OVER, "restore", "undo"):
             if entry.verb == RAISED:
                 alarm = read_alarm(entry)
-                if alarm.id not in ended and home in ("", alarm.home) and not restores.cover(alarm):
+                back = not restored and restores.cover(alarm)
+                if alarm.id not in ended and home in ("", alarm.home) and not back:
                     found.append(alarm)
                     ended.add(alarm.id)  # what it was before it was renewed
             elif entry.verb in (ACKNOWLEDGED, OVER):

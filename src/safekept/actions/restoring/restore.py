@@ -23,7 +23,7 @@ from safekept.vault.errors import NoSuchSnapshot, NoSuchVault, VaultDamaged
 from safekept.vault.read import HomeSource
 from safekept.vault.repo import Repository
 
-from ..alarms.alarms import open_alarms
+from ..alarms.alarms import losses_in_snapshots
 from ..base.context import HomeRef, UserContext
 from ..base.operations.homes import RestoreFacts
 from ..base.own_places import refuse_unsafe_target
@@ -297,7 +297,7 @@ def _doubt(
         return None
     names = _names(request, listing.home, stored)
     only = () if "." in names else names
-    alarms = open_alarms(context, listing.home)
+    alarms = losses_in_snapshots(context, listing.home)
     unreadable = [one.path for one in stored.source.remarks if one.outcome is Outcome.UNREADABLE]
     usual = usual_ones(listing)
     agreed = damaged_in(stored.manifest) if request.allow_damaged else ()

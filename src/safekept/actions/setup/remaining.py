@@ -17,11 +17,15 @@ from safekept.home.landing import existing_areas
 from safekept.vault.storage import DIRECTORIES, RESERVE
 
 from ..base.context import UserContext
+from ..base.operations.homes import ImportFacts, RebuildFacts, RestoreFacts, UndoFacts
 from ..base.operations.stores import VaultKitFacts
 from ..base.own_places import known_homes, within
 from ..restoring.starting import made_before
 from ..vault.place import is_remote
 from ..vault.seat_belt import belts
+
+#: What puts old files aside beside a home.
+_LANDING = frozenset(one.verb for one in (ImportFacts, RestoreFacts, UndoFacts, RebuildFacts))
 
 
 class StoreNotRemoved(SafekeptError):
@@ -80,10 +84,11 @@ def landing_areas(context: UserContext) -> list[str]:
 
 
 def _homes_in_journal(context: UserContext) -> Iterator[str]:
+    """The homes in which something landed from here: one that was only looked at may be somebody else's."""
     with contextlib.suppress(OSError):
         for entry in context.journal.read():
             home = entry.facts.get("home")
-            if isinstance(home, str) and home.startswith("/"):
+            if entry.verb in _LANDING and isinstance(home, str) and home.startswith("/"):
                 yield home
 
 

@@ -19,7 +19,7 @@ from safekept.vault.care import states_in_file
 from safekept.vault.read import read_manifest
 from safekept.vault.snapshots import public_id
 
-from ..alarms.alarms import Alarm
+from ..alarms.alarms import Alarm, losses_in_snapshots
 from ..alarms.meant import meant_links
 from ..alarms.no_loss import is_no_loss
 from ..base.context import UserContext
@@ -149,7 +149,9 @@ def home_status(
     if shut:
         whole = snapshot_from_journal(recent.wholes.get(home), now)
     ours = [one for one in receipts if one.home == home and (shut or _is_of_here(one, view, listing.shown))]
-    good = list(sound_ones(listing.shown, alarms))
+    there = os.path.isdir(home)
+    # Of a home that is gone, one that lacks what a restore had brought back is not what a person had.
+    good = list(sound_ones(listing.shown, alarms if there else losses_in_snapshots(context, home)))
     # The newest, as a restore takes it: one that was not checked again so soon is no worse.
     sound = max(good, key=lambda one: one.snapshot.time_ns, default=None)
     bad = _not_proven(ours)
@@ -167,7 +169,7 @@ def home_status(
         home,
         layout,
         default,
-        os.path.isdir(home),
+        there,
         guessed,
         snapshots=len(listing.shown),
         last=last,
