@@ -77,6 +77,8 @@ def questions(tmp_path, monkeypatch, typed):
 def test_setup_asks_for_a_place_as_long_as_one_is_named_and_says_how_the_same_disk_is_meant(
     tmp_path, monkeypatch, capsys
 ):
+    # Tests may lie in memory, of which other words are said.
+    monkeypatch.setattr("safekept.actions.offsite.elsewhere.in_memory", lambda path: False)
     place = str(tmp_path / "second")
     ask = questions(tmp_path, monkeypatch, [place, place, place, f"{place} --same-disk"])
     ask._destination()
