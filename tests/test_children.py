@@ -36,6 +36,7 @@ REASONS = {
     "schedule's time limit and Ctrl-C end the wait",
     "core/owner/handover.py": "the command itself, begun again",
     "core/processes/foreground.py": "the user's own program, in front of the user",
+    "keeper/server.py": "our own code for one caller; each question has a deadline that ends the process",
     "integrations/helper/client.py": "a shell that starts the helper and ends at once",
     "integrations/hermes/plugin/commands.py": "the user's own command, in front of the user",
     "integrations/run/watcher_process.py": "our own code with a checkpoint to take; its end has a deadline",

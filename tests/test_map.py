@@ -18,7 +18,7 @@ FLOORS = [  # top to bottom
     {"integrations"},
     {"settings"},
     {"actions"},
-    {"home", "vault", "archive", "checkpoints", "schedule"},
+    {"home", "vault", "archive", "checkpoints", "schedule", "keeper"},
     {"core"},
 ]
 LEVEL = {room: depth for depth, rooms in enumerate(FLOORS) for room in rooms}

@@ -69,6 +69,7 @@ COMMANDS = {
         "The places off this host: add, see, test and remove them.",
     ),
     "fleet": ("safekept.cli.commands.offsite.fleet", "Every host of a destination or a vault at a glance."),
+    "keeper": ("safekept.cli.commands.keeper", "A copy on this machine that no agent can delete."),
     "hook": ("safekept.cli.commands.hosts.hook", "What an agent's host runs before and after its tools."),
     "helper": (
         "safekept.cli.commands.hosts.helper",
@@ -95,7 +96,7 @@ SECTIONS = {
     "Protect": ("setup", "snapshot", "backup", "guard", "schedule", "settings"),
     "Go back": ("restore", "rollback", "undo", "history", "sessions", "import"),
     "Prove": ("status", "drill", "doctor", "log", "notify"),
-    "Elsewhere": ("push", "pull", "destinations", "rebuild", "fleet", "vault"),
+    "Elsewhere": ("push", "pull", "destinations", "keeper", "rebuild", "fleet", "vault"),
     "Agents": ("connect", "run", "mcp", "checkpoint"),
     "To begin and to end": ("demo", "uninstall"),
 }

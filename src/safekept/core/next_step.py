@@ -118,6 +118,7 @@ _GROUPS = frozenset(
         "checkpoint",
         "destinations",
         "helper",
+        "keeper",
         "notify",
         "schedule",
         "sessions",

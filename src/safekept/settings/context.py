@@ -99,6 +99,7 @@ def context_of(settings: Settings, *, source: str = "", actor: str = "") -> User
         full_homes=tuple(os.path.expanduser(home) for home in settings.texts("databases_full")),
         vault_wants_passphrase=bool(settings.text("vault.passphrase_command")),
         seat_belt=seat_belt(settings),
+        keeper_socket=settings.text("keeper.socket"),
         destinations=settings.destinations,
         notify=notify_targets(settings),
         schedule=schedule_plan(settings),

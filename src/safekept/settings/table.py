@@ -78,6 +78,12 @@ SETTINGS = (
         "whether the stores are closed between commands, so that `rm -rf` cannot empty them",
     ),
     Setting(
+        "keeper.socket",
+        str,
+        "",
+        "where the keeper of this machine listens; empty means where `keeper serve` listens by itself",
+    ),
+    Setting(
         "updates.pre_update_backup",
         str,
         "",

@@ -15,7 +15,7 @@ NOBODY = 65534
 Answer = TypeVar("Answer")
 
 
-def as_nobody(action: Callable[[], Answer]) -> Answer:
+def as_nobody(action: Callable[[], Answer], user: int = NOBODY) -> Answer:
     """Run an action in a child that gave its rights away, and return what it returned."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -24,8 +24,8 @@ def as_nobody(action: Callable[[], Answer]) -> Answer:
         try:
             if os.getuid() == 0:
                 os.setgroups([])
-                os.setgid(NOBODY)
-                os.setuid(NOBODY)
+                os.setgid(user)
+                os.setuid(user)
             with os.fdopen(writing, "wb") as pipe:
                 pickle.dump(action(), pipe)
             status = 0

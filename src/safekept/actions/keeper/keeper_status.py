@@ -1,0 +1,129 @@
+"""What the keeper holds of this user, and whether that counts: asked of it, and tried."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
+from safekept.core.owner import open_to_others
+from safekept.core.records import dataclass
+from safekept.keeper.client import Keeper, is_there
+from safekept.keeper.history import Alarm, Manifest
+from safekept.keeper.wire import SOCKET
+
+from ..base.context import UserContext
+from .becoming_root import way_to_root
+
+#: Seconds for an answer about how it is.
+_PATIENCE = 10.0
+
+
+class NoKeeper(SafekeptError):
+    code, exit_code = "no-keeper", 10
+
+
+@dataclass(frozen=True, slots=True)
+class KeeperStatus:
+    """One look. `why_not`: the copy does not count, and why; `wrong`: it does not answer, and why."""
+
+    socket: str
+    wrong: str = ""
+    why_not: str = ""
+    used: int = 0
+    quota: int = 0
+    keep_days: float = 0.0
+    newest: Manifest | None = None
+    confirmed: float = 0.0  # when the newest was last said to be so
+    manifests: int = 0
+    alarm: Alarm = Alarm()
+
+    @property
+    def counts(self) -> bool:
+        """Whether an `rm -rf` of everything that is this user's leaves this copy."""
+        return not self.wrong and not self.why_not and self.newest is not None
+
+    def as_dict(self) -> dict[str, object]:
+        newest = self.newest
+        return {
+            "socket": self.socket,
+            "answers": not self.wrong,
+            "counts": self.counts,
+            "why_not": self.wrong or self.why_not or None,
+            "used": self.used,
+            "quota": self.quota,
+            "keep_days": self.keep_days,
+            "manifests": self.manifests,
+            "newest": {
+                "number": newest.number,
+                "time": newest.time,
+                "confirmed": self.confirmed,
+                "files": newest.files,
+                "bytes": newest.bytes,
+                "points": newest.points,
+            }
+            if newest is not None
+            else None,
+            "pinned": self.alarm.pinned or None,
+            "full": bool(self.alarm.full),
+        }
+
+
+def socket_of(context: UserContext) -> str:
+    return context.choices.keeper_socket or SOCKET
+
+
+def keeper_status(context: UserContext) -> KeeperStatus | None:
+    """How it is; None where this machine has no keeper. Never an error, and never a long wait."""
+    path = socket_of(context)
+    if not is_there(path):
+        return None
+    try:
+        with Keeper(path, _PATIENCE) as keeper:
+            found = keeper.hello()
+            return _understood(context, path, keeper.owner, found)
+    except SafekeptError as error:
+        return KeeperStatus(path, wrong=error.what)
+    except (KeyError, TypeError, ValueError):
+        return KeeperStatus(path, wrong="The keeper answers what this safekept does not understand")
+
+
+def _understood(context: UserContext, path: str, owner: int, found: dict[str, Any]) -> KeeperStatus:
+    newest = found["newest"]
+    confirmed = float(newest.pop("confirmed")) if newest else 0.0
+    return KeeperStatus(
+        path,
+        why_not=_why_not(context, path, owner),
+        used=int(found["used"]),
+        quota=int(found["quota"]),
+        keep_days=float(found["keep_days"]),
+        newest=Manifest(**newest) if newest else None,
+        confirmed=confirmed,
+        manifests=int(found["manifests"]),
+        alarm=Alarm(**found["alarm"]),
+    )
+
+
+def _why_not(context: UserContext, path: str, owner: int) -> str:
+    """Why what it holds is no safer than the rest; empty where it is."""
+    if way := way_to_root(context.places.cache_directory):
+        return f"this user can become root ({way}), and delete what the keeper holds"
+    if owner == os.geteuid():
+        return "it runs as this very user"
+    if open_to_others(os.path.dirname(path)) or os.stat(os.path.dirname(path)).st_uid == os.geteuid():
+        return f"others than root can write where it listens, `{os.path.dirname(path)}`"
+    return ""
+
+
+def asked(context: UserContext) -> KeeperStatus:
+    """The same for a person who asks; NoKeeper where there is none."""
+    found = keeper_status(context)
+    if found is None:
+        raise NoKeeper(
+            f"This machine has no keeper: nothing listens at `{socket_of(context)}`",
+            kept="Nothing was changed",
+            next_steps=(NextStep("keeper serve", ("--help",), before="How one is run:"),),
+            socket=socket_of(context),
+        )
+    return found

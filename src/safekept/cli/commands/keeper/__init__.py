@@ -1,0 +1,28 @@
+"""`safekept keeper`: a copy that belongs to another user of this machine, and that no agent can delete."""
+
+from __future__ import annotations
+
+import click
+
+from ...groups import LazyGroup
+
+COMMANDS = {
+    "status": (
+        "safekept.cli.commands.keeper.status:status_command",
+        "What it holds of you, and whether that counts.",
+    ),
+    "acknowledge": (
+        "safekept.cli.commands.keeper.status:acknowledge_command",
+        "Root has looked at an alarm: what it pinned may go by its age.",
+    ),
+    "serve": ("safekept.cli.commands.keeper.serve:serve_command", "Be the keeper, for whatever supervises."),
+}
+
+
+@click.group("keeper", cls=LazyGroup, table=COMMANDS, default="status")
+def command() -> None:
+    """A copy on this machine that belongs to somebody else, so that no `rm` of yours deletes it.
+
+    The keeper is a service with a user of its own. It takes copies of the vault, the checkpoints and what
+    opens them, and gives them back; nobody can make it delete or replace anything.
+    """
