@@ -184,14 +184,16 @@ def _overflow_user() -> int:
 
 def load_everything() -> None:
     """Before rights are given away: safekept may be installed where only root can read."""
-    import tempfile  # noqa: F401 - for a report of what nobody foresaw
+    import codecs
+    import tempfile  # noqa: F401 - these two for a report of what nobody foresaw
+    import traceback  # noqa: F401
 
     import safekept.core.files.durable
     import safekept.core.files.small
     import safekept.core.owner.ownership
     import safekept.core.processes.process  # noqa: F401
 
-    "".encode("ascii")  # loads how
+    codecs.lookup("ascii")  # a codec is loaded when a file is first opened with it
     # Records write their methods when the first object is made.
     Limits(0), Alarm(), Manifest(0, 0.0, "", 0, 0, 0), Put("", 0, 0), Entry(""), _Caller(0, 0)
 
