@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -99,17 +100,38 @@ def test_the_service_of_the_system_is_judged_to_be_well_confined(tmp_path, odd_c
 # ── cron ───────────────────────────────────────────────────────────────────────────────────────────
 
 
+SPOOL = "/var/spool/cron/crontabs"
+#: A directory of the test's own in the place of the machine's tables, for one program and what it starts.
+ELSEWHERE = f'mount --bind "$0" {SPOOL} && exec "$@"'
+
+
 @pytest.fixture
-def own_crontab(monkeypatch):
-    """The empty table of whoever runs the tests, empty again afterwards. One that is in use is left alone."""
+def own_tables(tmp_path) -> list[str]:
+    """How to begin a program that sees its own tables of cron. Root's may be in use, also by another test."""
+    if os.geteuid() != 0:
+        missing_part("tables of cron of our own need root")
+    program("crontab")
+    place = tmp_path / "tables"
+    shutil.copytree(SPOOL, place, ignore=lambda directory, names: names)
+    like = os.stat(SPOOL)
+    os.chown(place, like.st_uid, like.st_gid)
+    os.chmod(place, like.st_mode & 0o7777)
+    return ["unshare", "--mount", "--propagation", "private", "sh", "-c", ELSEWHERE, str(place)]
+
+
+@pytest.fixture
+def own_crontab(monkeypatch, tmp_path, own_tables) -> str:
+    """The real crontab, with a table that is empty and goes with the test."""
     places = os.environ["PATH"].split(os.pathsep)
     real = [place for place in places if os.path.basename(place) != NO_CRONTAB]
     monkeypatch.setenv("PATH", os.pathsep.join(real))
-    crontab = program("crontab")
-    if table(crontab).strip():
-        missing_part("whoever runs the tests has a crontab of his own, and tests do not touch it")
-    yield crontab
-    subprocess.run([crontab, "-r"], capture_output=True)
+    words = shlex.join([*own_tables, program("crontab")])
+    crontab = tmp_path / "programs" / "crontab"
+    crontab.parent.mkdir()
+    crontab.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+    crontab.chmod(0o755)
+    monkeypatch.setenv("PATH", os.pathsep.join([str(crontab.parent), *real]))
+    return str(crontab)
 
 
 def table(crontab: str) -> str:
@@ -145,10 +167,8 @@ def test_cron_hands_the_shell_the_words_that_we_meant(tmp_path, odd_call):
 
 
 @pytest.mark.soak("schedule")
-def test_a_real_cron_daemon_runs_a_line_of_ours(tmp_path, own_crontab):
+def test_a_real_cron_daemon_runs_a_line_of_ours(tmp_path, own_crontab, own_tables):
     """cron wakes at the full minute, so this takes up to one; every minute is asked for, not 03:30."""
-    if os.geteuid() != 0:
-        missing_part("a cron daemon of our own needs root")
     home = tmp_path / "user" / ".hermes"
     (home / "memories").mkdir(parents=True)
     (home / "config.yaml").write_text("a: 1\n")
@@ -159,7 +179,7 @@ def test_a_real_cron_daemon_runs_a_line_of_ours(tmp_path, own_crontab):
     )
     ours = [re.sub(r"^\S+ \S+ \* \* \* ", "* * * * * ", line) for line in cron.lines(call)]
     subprocess.run([own_crontab, "-"], input="\n".join(ours) + "\n", text=True, check=True)
-    with subprocess.Popen([program("cron"), "-f"], start_new_session=True) as daemon:
+    with subprocess.Popen([*own_tables, program("cron"), "-f"], start_new_session=True) as daemon:
         try:
             here = throwaway(tmp_path)
             while not any(
