@@ -102,5 +102,8 @@ def test_no_command_imports_more_than_its_budget():
     }
     rooms = found["snapshot list"]["rooms"].keys()
     assert not rooms & {"checkpoints", "archive", "integrations"}, "a list is read, and nothing else"
+    assert not [command for command, one in found.items() if "ui" in one["rooms"]], (
+        "nobody waits for the page"
+    )
     assert over == {}, "more modules (of safekept, of everything) than the budget allows"
     assert all(count[0] > 20 for count in counts.values()), counts

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import fcntl
 import filecmp
+import functools
 import os
 import shutil
 import subprocess
@@ -45,6 +46,7 @@ TOOLS = {
     "fish": "fish",
     "mandoc": "mandoc",
     "strace": "strace",
+    "chromium": "chromium",
 }
 
 #: Settings of pip that would send the packages somewhere else than into the environment.
@@ -170,16 +172,21 @@ def prepare_run() -> None:
     ensure(MAIN, "requirements.lock", "safekept: setting up, once")
 
 
-def prepare_mcp() -> None:
-    """What `safekept mcp` needs beyond the rest."""
+#: Commands that need more than the rest, and what that is for.
+EXTRAS = {"mcp": "what the MCP server needs", "ui": "what the page needs"}
+
+
+def prepare_extra(command: str) -> None:
+    """What one of those commands needs, by its first start."""
     prepare_run()
-    ensure(MAIN, "requirements-mcp.lock", "installing what the MCP server needs")
+    ensure(MAIN, f"requirements-{command}.lock", f"installing {EXTRAS[command]}")
 
 
 def prepare_test() -> None:
     prepare_run()
     ensure(MAIN, "requirements-dev.lock", "installing the tools for lint, types and tests")
-    ensure(MAIN, "requirements-mcp.lock", "and what the MCP server needs")
+    for command, what in EXTRAS.items():
+        ensure(MAIN, f"requirements-{command}.lock", f"and {what}")
 
 
 def prepare_peers() -> None:
@@ -232,7 +239,8 @@ def prepare_hosts() -> None:
 
 WHAT: dict[str, tuple[Callable[[], None], ...]] = {
     "run": (prepare_run,),
-    "mcp": (prepare_mcp,),
+    "mcp": (functools.partial(prepare_extra, "mcp"),),
+    "ui": (functools.partial(prepare_extra, "ui"),),
     "test": (prepare_test, prepare_peers),
     "bench": (prepare_test, prepare_peers, prepare_contenders),
     "hosts": (prepare_test, prepare_hosts),

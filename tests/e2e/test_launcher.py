@@ -20,7 +20,8 @@ pytestmark = pytest.mark.real
 def checkout(tmp_path_factory):
     """A copy of what a clone holds, in a directory with a blank in its name."""
     place = str(tmp_path_factory.mktemp("fresh clone") / "safe kept")
-    wanted = ("safekept", "workshop", "requirements.lock", "requirements-mcp.lock", "src")
+    locks = ("requirements.lock", "requirements-mcp.lock", "requirements-ui.lock")
+    wanted = ("safekept", "workshop", "src", *locks)
     os.mkdir(place)
     for name in wanted:
         source, target = os.path.join(CHECKOUT, name), os.path.join(place, name)
@@ -170,3 +171,11 @@ def test_the_mcp_server_sets_up_what_it_needs_by_its_first_start(checkout, tmp_p
     assert "installing what the MCP server needs" in first.stderr and first.stdout == ""
     again = call(checkout, "mcp", HOME=str(tmp_path))
     assert again.returncode == 0 and "installing" not in again.stderr
+
+
+def test_the_page_sets_up_what_it_needs_by_its_first_start(checkout, tmp_path):
+    words = ("ui", "--socket", str(tmp_path / "none" / "page.sock"))  # no such directory: it ends at once
+    first = call(checkout, *words, HOME=str(tmp_path))
+    assert "installing what the page needs" in first.stderr and "cannot be a socket" in first.stderr
+    again = call(checkout, *words, HOME=str(tmp_path))
+    assert again.returncode == 1 and "installing" not in again.stderr

@@ -80,7 +80,9 @@ def test_an_environment_is_current_only_with_its_own_lock(environment, tmp_path)
 
 
 def test_the_lock_files_pin_by_hash_and_name_no_place():
-    for name in ("requirements.lock", "requirements-dev.lock", "requirements-hermes.lock"):
+    locks = sorted(name for name in os.listdir(CHECKOUT) if name.endswith(".lock"))
+    assert len(locks) >= 5
+    for name in locks:
         with open(os.path.join(CHECKOUT, name), encoding="utf-8") as file:
             lines = [line for line in file if not line.lstrip().startswith("#")]
         assert not [line for line in lines if "://" in line or line.startswith(("-", "/"))], name
@@ -99,6 +101,11 @@ def test_the_locks_agree_with_each_other_and_with_what_is_declared():
 
     run, dev = pins("requirements.lock"), pins("requirements-dev.lock")
     assert run.items() <= dev.items()
+    ui, mcp = pins("requirements-ui.lock"), pins("requirements-mcp.lock")
+    assert (
+        run.items() <= ui.items()
+        and {name for name in ui.keys() & mcp.keys() if ui[name] != mcp[name]} == set()
+    )
     with open(os.path.join(CHECKOUT, "pyproject.toml"), "rb") as file:
         project = tomllib.load(file)["project"]
     names = {line.split(">")[0].replace(".", "-") for line in project["dependencies"]}

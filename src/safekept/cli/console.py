@@ -16,6 +16,8 @@ from typing import Any, ClassVar, TypeVar
 
 import click
 
+from safekept.core.ages import count_text as count_text
+from safekept.core.ages import size_text as size_text
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
 from safekept.core.next_step import PROGRAM, NextStep, Step, step_text
@@ -27,26 +29,12 @@ from .questions import confirm
 _Step = TypeVar("_Step", bound=Step)
 
 
-def size_text(count: float) -> str:
-    """1536 -> '1.5 KB'. Powers of 1024, as file managers show them."""
-    for unit in ("B", "KB", "MB", "GB"):
-        if count < 1024 or unit == "GB":
-            return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
-        count /= 1024
-    raise AssertionError("unreachable")
-
-
 def time_text(seconds: float) -> str:
     """4.2 -> '4.2 s', 75 -> '1 min 15 s'."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def count_text(count: int, noun: str, plural: str = "") -> str:
-    """1 -> '1 file', 1200 -> '1,200 files'."""
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def sentence(text: str) -> str:

@@ -93,6 +93,7 @@ STANDS: dict[str, tuple[str, *tuple[Step, ...]]] = {
     "demo": ("Nothing of yours was touched; what the demo made is removed",),
     "manual": (_WHOLE,),
     "mcp": (_WHOLE,),
+    "ui": (_WHOLE,),
     "hook": (_WHOLE,),
     "helper run": (_WHOLE,),
     "helper call": (_WHOLE,),

@@ -84,6 +84,10 @@ COMMANDS = {
     "schedule": ("safekept.cli.commands.schedule", "Do all of it every night, without you."),
     "notify": ("safekept.cli.commands.status.notify", "Who hears of it when something is wrong."),
     "mcp": ("safekept.cli.commands.hosts.mcp", "Serve an agent over the Model Context Protocol."),
+    "ui": (
+        "safekept.cli.commands.ui",
+        "The same as a page in the browser, with every point in time.",
+    ),
     "completion": (
         "safekept.cli.commands.shell:completion_command",
         "Let your shell complete commands and ids.",
@@ -95,7 +99,7 @@ COMMANDS = {
 SECTIONS = {
     "Protect": ("setup", "snapshot", "backup", "guard", "schedule", "settings"),
     "Go back": ("restore", "rollback", "undo", "history", "sessions", "import"),
-    "Prove": ("status", "drill", "doctor", "log", "notify"),
+    "Prove": ("status", "ui", "drill", "doctor", "log", "notify"),
     "Elsewhere": ("push", "pull", "destinations", "keeper", "rebuild", "fleet", "vault"),
     "Agents": ("connect", "run", "mcp", "checkpoint"),
     "To begin and to end": ("demo", "uninstall"),

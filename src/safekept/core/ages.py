@@ -1,4 +1,4 @@
-"""Times in words: how long ago something was, and when, for people and for documents."""
+"""Times and amounts in words: how long ago, when and how much, for people and for documents."""
 
 from __future__ import annotations
 
@@ -16,6 +16,20 @@ def seconds_text(seconds: float) -> str:
         if seconds / size < limit:
             return f"{int(seconds // size)} {unit}"
     return f"{int(seconds // 86400):,} days"
+
+
+def size_text(count: float) -> str:
+    """1536 -> '1.5 KB'. Powers of 1024, as file managers show them."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if count < 1024 or unit == "GB":
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
+        count /= 1024
+    raise AssertionError("unreachable")
+
+
+def count_text(count: int, noun: str, plural: str = "") -> str:
+    """1 -> '1 file', 1200 -> '1,200 files'."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def clock_text(seconds: float, now: float) -> str:

@@ -55,13 +55,21 @@ def by_day(points: Sequence[tuple[float, int]], days: int, now: float) -> list[i
     """What was added on each of the last days of the calendar where this machine is; today comes last."""
     totals: dict[str, int] = {}
     for when, count in points:
-        name = time.strftime("%Y-%m-%d", time.localtime(when))
-        totals[name] = totals.get(name, 0) + count
+        totals[day_of(when)] = totals.get(day_of(when), 0) + count
+    return [totals.get(name, 0) for name in calendar(days, now)]
+
+
+def day_of(when: float) -> str:
+    """`2026-11-18`, where this machine is."""
+    return time.strftime("%Y-%m-%d", time.localtime(when))
+
+
+def calendar(days: int, now: float) -> list[str]:
+    """The last days by their names; today comes last."""
     # From noon to noon: a day of 23 or 25 hours is one day all the same.
     today = time.localtime(now)
     noon = time.mktime((today.tm_year, today.tm_mon, today.tm_mday, 12, 0, 0, 0, 0, -1))
-    names = (time.strftime("%Y-%m-%d", time.localtime(noon - back * DAY)) for back in range(days))
-    return [totals.get(name, 0) for name in names][::-1]
+    return [day_of(noon - back * DAY) for back in range(days)][::-1]
 
 
 def _added(snapshot: Snapshot) -> int | None:

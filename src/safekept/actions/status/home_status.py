@@ -36,10 +36,12 @@ from .home_summary import (
     FailedAttempt,
     LastArchive,
     LastSnapshot,
+    TakenSnapshot,
     failure_of,
     last_archive,
     last_snapshot,
     snapshot_from_journal,
+    taken_lately,
 )
 from .recent import OF_THE_PAST, Recent
 from .vault_status import SHUT, UNOPENED, VaultView
@@ -79,6 +81,7 @@ class HomeStatus:
     growth: Growth = field(default_factory=Growth)
     changed: ChangedSince = field(default_factory=ChangedSince)  # since the newest whole snapshot
     now: HomeNow = field(default_factory=HomeNow)  # as a quick look finds it
+    taken: tuple[TakenSnapshot, ...] = ()  # snapshots of the last days, oldest first
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -190,6 +193,7 @@ def home_status(
         now=_now(
             context, home, layout, view, whole, last, damaged, coverage, manifest, listing.shown, isolated
         ),
+        taken=taken_lately(listing.shown, now),
     )
 
 

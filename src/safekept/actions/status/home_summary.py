@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from safekept.core.ages import iso_time
 from safekept.core.entries import Outcome, lacking_text
@@ -13,7 +14,7 @@ from safekept.core.records import dataclass
 from ..base.context import UserContext
 from ..base.operations.facts import Failure
 from ..base.operations.stores import BackupFacts
-from ..snapshots.listing import Listed
+from ..snapshots.listing import UNDO_POINTS, Listed
 from .recent import SKEW, is_part
 
 SOUND, UNVERIFIED, DAMAGED = "sound", "unverified", "damaged"
@@ -102,6 +103,36 @@ class FailedAttempt:
             "state": self.state,
             "what": self.what,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class TakenSnapshot:
+    """That one was taken, for a row of days."""
+
+    id: str
+    time: float
+    bytes: int | None  # what it added
+    changed: bool | None  # whether it holds a file that the one before did not; None: nothing says
+
+
+#: Days for which each snapshot is told by itself.
+LATELY = 31
+
+
+def taken_lately(listed: Iterable[Listed], now: float) -> tuple[TakenSnapshot, ...]:
+    """Those of the last days, and the last one before them; oldest first. Undo points are not counted."""
+    found: list[TakenSnapshot] = []
+    for one in listed:  # the newest first
+        if one.kind in UNDO_POINTS or one.future:
+            continue
+        summary = one.snapshot.summary
+        counts = [summary.get(name) for name in ("files_new", "files_changed")]
+        numbers = [count for count in counts if isinstance(count, int)]
+        when = one.snapshot.time_ns / 1e9
+        found.append(TakenSnapshot(one.id, when, one.added, sum(numbers) > 0 if len(numbers) == 2 else None))
+        if when < now - LATELY * 86_400:
+            break
+    return tuple(reversed(found))
 
 
 def last_snapshot(listed: Listed) -> LastSnapshot:

@@ -9,7 +9,8 @@ import click
 
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
-from safekept.core.spelling import shell_line
+
+from ..packages import installing
 
 
 class McpMissing(SafekeptError):
@@ -50,7 +51,7 @@ def command(roots: tuple[str, ...]) -> int:
         raise McpMissing(
             "the MCP server needs the package `mcp`, version 2.3 or newer, which is not installed",
             kept="No server was started",
-            next_steps=(f"Install it beside safekept: `{_installing('mcp>=2.3')}`",),
+            next_steps=(f"Install it beside safekept: `{installing('mcp>=2.3')}`",),
         ) from error
     from safekept.integrations.mcp.caller import fallback_roots
     from safekept.integrations.mcp.server import run_server
@@ -59,13 +60,3 @@ def command(roots: tuple[str, ...]) -> int:
         click.echo("This is a server: an agent's host starts it and speaks to it. Ctrl-C ends it.", err=True)
     run_server(fallback_roots(roots, os.environ, os.getcwd()))
     return 0
-
-
-def _installing(package: str) -> str:
-    """The command that puts a package into the environment that safekept runs in, whoever made that."""
-    place = f"{sys.prefix}/"
-    if "/pipx/venvs/" in place:
-        return shell_line(["pipx", "inject", os.path.basename(sys.prefix), package])
-    if "/uv/tools/" in place:  # such an environment has no pip
-        return shell_line(["uv", "pip", "install", "--python", sys.executable, package])
-    return shell_line([sys.executable, "-m", "pip", "install", package])

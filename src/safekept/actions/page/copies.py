@@ -1,0 +1,122 @@
+"""Where the copies are, and what each of them survives: a dead disk, a lost machine, `rm -rf ~`, a thief.
+
+What is not known is said to be not known. A copy elsewhere is worth something only with what opens it: a
+recovery passphrase or a kit that is kept off this machine.
+"""
+
+from __future__ import annotations
+
+from safekept.core.records import dataclass
+from safekept.core.spelling import shown
+
+from ..base.context import UserContext
+from ..base.own_places import within
+from ..offsite.destination import VAULT
+from ..offsite.elsewhere import directory_of
+from ..status.destination_status import DestinationStatus
+from ..status.status import Status
+from ..status.vault_status import NONE, VaultStatus
+from ..vault.seat_belt import look
+
+#: The dangers, in the order in which a page shows them.
+DISK, MACHINE, DELETED, THIEF = "disk", "machine", "deleted", "thief"
+DANGERS = {
+    DISK: "The disk fails",
+    MACHINE: "The machine is lost",
+    DELETED: "An agent runs rm -rf ~",
+    THIEF: "Somebody takes over this machine",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Survival:
+    """Whether a copy is still of use after one danger. `holds` is None where nobody knows."""
+
+    danger: str
+    holds: bool | None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyPlace:
+    """One place where copies lie."""
+
+    name: str
+    place: str
+    newest: float  # when what is in it was last brought up to date; 0: never
+    survives: tuple[Survival, ...]
+    trouble: str = ""  # why it is not as it should be
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "name": self.name,
+            "place": self.place,
+            "newest": self.newest,
+            "survives": {one.danger: one.holds for one in self.survives},
+            "trouble": self.trouble or None,
+        }
+
+
+def copies_of(context: UserContext, status: Status) -> tuple[CopyPlace, ...]:
+    """The vault first, then every destination."""
+    found = [] if status.vault.state == NONE else [_vault(context, status)]
+    return (*found, *(_destination(context, one, status) for one in status.destinations))
+
+
+def _vault(context: UserContext, status: Status) -> CopyPlace:
+    vault = status.vault
+    newest = max((one.last.time for one in status.homes if one.last), default=0.0)
+    trouble = "" if vault.error is None else str(vault.error.get("what") or "it does not open")
+    if vault.off_host:
+        return CopyPlace("The vault", vault.place, newest, _elsewhere(vault, keeps=False), trouble)
+    closed = any(one.path == vault.place and one.closed for one in look(context))
+    inside = within(vault.place, context.places.user_home)
+    belt = "its directories are closed between two commands" if closed else "nothing keeps it from that"
+    return CopyPlace(
+        "The vault",
+        vault.place,
+        newest,
+        (
+            Survival(DISK, False, vault.here or "it is on a disk of this machine"),
+            Survival(MACHINE, False, "it is on this machine"),
+            Survival(DELETED, closed or not inside, belt if inside else "it lies outside your home"),
+            Survival(THIEF, False, "whoever has the machine has the vault"),
+        ),
+        trouble,
+    )
+
+
+def _destination(context: UserContext, one: DestinationStatus, status: Status) -> CopyPlace:
+    trouble = f"the last push failed: {one.failure.what}" if one.failure else ""
+    if not one.last:
+        nothing = tuple(Survival(danger, False, "nothing was pushed there yet") for danger in DANGERS)
+        return CopyPlace(one.name, shown(one.url), 0.0, nothing, trouble)
+    if one.away:
+        survives = _elsewhere(status.vault, one.keeps, VAULT in one.takes)
+        return CopyPlace(one.name, shown(one.url), one.last, survives, trouble)
+    why = f"it {one.here}"
+    deleted = None
+    if one.url.startswith("file:"):
+        setting = next(each for each in context.choices.destinations if each.name == one.name)
+        deleted = not within(directory_of(setting), context.places.user_home)
+    survives = (
+        Survival(DISK, None if "machine" in one.here else False, why),
+        Survival(MACHINE, False, why),
+        Survival(DELETED, deleted, "it lies in your home" if deleted is False else "it is another directory"),
+        Survival(THIEF, False, why),
+    )
+    return CopyPlace(one.name, shown(one.url), one.last, survives, trouble)
+
+
+def _elsewhere(vault: VaultStatus, keeps: bool, is_vault: bool = True) -> tuple[Survival, ...]:
+    opens = bool(vault.recovery_access) or not is_vault
+    key = "" if opens else "it is there, but what opens it is on this machine only"
+    credential = "this machine's credential may delete what is there"
+    return (
+        Survival(DISK, opens, key or "it is on another machine"),
+        Survival(MACHINE, opens, key or "it is on another machine"),
+        Survival(DELETED, opens, key or "it is on another machine"),
+        Survival(
+            THIEF, opens and keeps, key or ("nothing here can delete what is there" if keeps else credential)
+        ),
+    )

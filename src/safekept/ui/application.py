@@ -1,0 +1,87 @@
+"""The addresses of the page, and what becomes of an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
+
+from .gate import Gate
+from .rendering import STATIC, static_file, step_markup
+from .views import today
+from .visit import PageOffice, Visit
+
+Shows = Callable[[Visit], Response]
+
+
+class PageBroke(SafekeptError):
+    code = "page-broke"
+
+
+#: What is only looked at.
+READS: Mapping[str, Shows] = {"/": today.show}
+#: What changes something; none of it exists where changes are not allowed.
+CHANGES: Mapping[str, Shows] = {}
+
+
+def make_application(office: PageOffice, heard: Callable[[], None]) -> ASGIApp:
+    """Everything behind the gate."""
+    routes = [Route("/static/{name}", _static, methods=["GET"])]
+    routes += [Route(path, _answering(show, office), methods=["GET"]) for path, show in READS.items()]
+    if office.allow_changes:
+        routes += [Route(path, _answering(show, office), methods=["POST"]) for path, show in CHANGES.items()]
+    handlers: dict[Any, Any] = {HTTPException: lambda request, error: _missing(request, error, office)}
+    return Gate(Starlette(routes=routes, exception_handlers=handlers), office.admission, heard)
+
+
+def _answering(show: Shows, office: PageOffice) -> Callable[[Request], Response]:
+    """Not `async`: the work is done in a thread, and the server goes on."""
+
+    def answer(request: Request) -> Response:
+        try:
+            return show(Visit(request, office))
+        except SafekeptError as error:
+            return error_page(request, office, error)
+        except Exception as error:
+            return error_page(request, office, _unexpected(error), 500)
+
+    return answer
+
+
+def error_page(request: Request, office: PageOffice, error: SafekeptError, status: int = 400) -> Response:
+    """What happened, what was kept safe, what to do next."""
+    visit = Visit(request, office)
+    steps = [step_markup(step, office.program) for step in error.next_steps]
+    values = {"what": error.what, "kept": error.kept, "steps": steps, "code": error.code}
+    return visit.page("error.html", "That did not work", values, status)
+
+
+def _unexpected(error: Exception) -> PageBroke:
+    return PageBroke(
+        f"safekept did not expect this: {type(error).__name__}: {error}",
+        kept="The page changed nothing; work that was begun is finished or taken back by the next command",
+        next_steps=(NextStep("status", before="See how everything is:"),),
+    )
+
+
+def _missing(request: Request, error: HTTPException, office: PageOffice) -> Response:
+    visit = Visit(request, office)
+    values = {"what": "There is no such page.", "kept": "", "steps": [], "code": str(error.status_code)}
+    return visit.page("error.html", "Not found", values, error.status_code)
+
+
+def _static(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in STATIC:
+        raise HTTPException(404)
+    headers = {"Cache-Control": "private, max-age=86400"}
+    return Response(static_file(name), media_type=STATIC[name], headers=headers)

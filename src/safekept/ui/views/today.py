@@ -1,0 +1,127 @@
+"""Today: am I protected, what to do next, the last thirty days, and where the copies are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from markupsafe import Markup
+from starlette.responses import Response
+
+from safekept.actions.page.copies import DANGERS
+from safekept.actions.page.days import Day
+from safekept.actions.status.home_status import HomeStatus
+from safekept.actions.status.status import Status
+from safekept.core.ages import seconds_text
+from safekept.core.finding import MACHINE_LOST, NOT_PROTECTED, PARTLY, THIS_MACHINE
+from safekept.core.next_step import NextStep, Step
+from safekept.core.records import dataclass
+
+from ..pictures.growth import GrowthPicture, growth_picture
+from ..pictures.strip import LEGEND, strip_picture, strip_words
+from ..rendering import step_markup
+from ..visit import Visit
+from ..watching import Sight
+
+#: How the first line looks: by the rung of the ladder, and red for an alarm.
+TONES = {NOT_PROTECTED: "bad", PARTLY: "warn", THIS_MACHINE: "good", MACHINE_LOST: "good"}
+#: Seconds until a page that could not see everything looks again.
+AGAIN = 4
+_PROJECTS = 8
+_REASONS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class ShownStep:
+    """What to do next: a sentence, and its command by itself where it is one."""
+
+    text: Markup
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownHome:
+    """One home on the page."""
+
+    status: HomeStatus
+    days: tuple[Day, ...]
+    picture: Markup
+    words: str
+    proven: str
+
+
+def show(visit: Visit) -> Response:
+    """The first page."""
+    sight = visit.office.watch.look(visit.settings, visit.context)
+    return visit.page("today.html", "Today", values_of(visit, sight), again=AGAIN if sight.late else 0)
+
+
+def values_of(visit: Visit, sight: Sight) -> dict[str, object]:
+    """What the template prints; also in a file that is sent to somebody."""
+    program = visit.office.program
+    values: dict[str, object] = {
+        "late": sight.late,
+        "status": sight.status,
+        "error": sight.error,
+        "error_steps": [shown_step(step, program) for step in sight.error.next_steps] if sight.error else [],
+    }
+    status = sight.status
+    if status is None:
+        return values
+    head, _, rest = status.verdict.text.partition(": ")
+    reasons = status.verdict.reasons[1:]
+    return values | {
+        "head": head,
+        "rest": rest,
+        "tone": "bad" if status.verdict.alarm else TONES[status.verdict.level],
+        "steps": [shown_step(step, program) for step in status.verdict.next[:3]],
+        "reasons": [
+            (one.text, [shown_step(step, program) for step in one.fix[:1]]) for one in reasons[:_REASONS]
+        ],
+        "more_reasons": len(reasons) - _REASONS,
+        "homes": [_home(home, sight.days.get(home.home, ()), status) for home in status.homes],
+        "legend": LEGEND,
+        "copies": sight.copies,
+        "dangers": DANGERS,
+        "growth": _growth(status),
+        "schedule": _schedule(status),
+        "projects": sorted(status.projects.projects, key=lambda one: -one.last)[:_PROJECTS],
+        "more_projects": len(status.projects.projects) - _PROJECTS,
+    }
+
+
+def shown_step(step: Step, program: str) -> ShownStep:
+    """A button's worth of advice: the words around a command lose its name, which stands below them."""
+    if not isinstance(step, NextStep) or step.then is not None or step.after:
+        return ShownStep(step_markup(step, program))
+    words = step.before.rstrip(":").rstrip() if step.before else ""
+    return ShownStep(Markup("{}").format(words), replace(step, before="").line(program))
+
+
+def _home(home: HomeStatus, days: Sequence[Day], status: Status) -> ShownHome:
+    drill, proof, now = home.drill, home.proof, status.time
+    proven = "Never"
+    if proof is not None:
+        proven = f"{seconds_text(max(0.0, now - proof.started))} ago"
+    if drill is not None and not drill.ok:
+        proven = f"Failed {seconds_text(max(0.0, now - drill.started))} ago"
+    return ShownHome(home, tuple(days), strip_picture(days), strip_words(days), proven)
+
+
+def _growth(status: Status) -> GrowthPicture | None:
+    return growth_picture(status.vault.growth.points, status.time)
+
+
+def _schedule(status: Status) -> tuple[str, str]:
+    """When it happens by itself next: few words, and a sentence."""
+    schedule, now = status.schedule, status.time
+    if not schedule.looked and not schedule.installed:
+        return "Never", "Nothing happens by itself yet."
+    if schedule.trouble:
+        return "Will not run", schedule.trouble
+    last = f"Last run {seconds_text(now - schedule.last)} ago, {schedule.state}." if schedule.last else ""
+    if not schedule.next:
+        return "Not known", last
+    if schedule.next <= now:
+        return "Within the hour", last
+    return f"In {seconds_text(schedule.next - now)}", last

@@ -1,0 +1,95 @@
+"""One request to the page: what was asked, for whom, and what the whole server knows."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from safekept.actions.base.context import UserContext
+from safekept.core.records import dataclass
+from safekept.integrations.connecting.keeping import holding
+from safekept.settings import Settings, load_settings
+from safekept.settings.context import context_of
+
+from .admission import Admission
+from .gate import FORM, parsed
+from .rendering import query, render
+from .watching import PageWatch
+
+#: What stands at the top of every page: address, name.
+VIEWS = (("/", "Today"),)
+
+
+@dataclass(frozen=True, slots=True)
+class PageOffice:
+    """What all requests to one server share."""
+
+    admission: Admission
+    watch: PageWatch
+    allow_changes: bool = False
+    program: str = "safekept"  # how it was called, for commands that are shown
+
+
+def user_context() -> tuple[Settings, UserContext]:
+    """Settings are read again for each request, so that a change of them needs no new server."""
+    settings = load_settings(os.environ)
+    return settings, context_of(settings).changed(keep_connected=holding)
+
+
+class Visit:
+    """One request."""
+
+    def __init__(self, request: Request, office: PageOffice) -> None:
+        self.request, self.office = request, office
+        self.settings, self.context = user_context()
+        self._query = parsed(request.scope["query_string"])
+        self._form: Mapping[str, list[str]] = request.scope.get(FORM, {})
+
+    def asked(self, name: str, default: str = "") -> str:
+        """A word of the address."""
+        return self._query.get(name, [default])[0]
+
+    def number(self, name: str, default: int, most: int) -> int:
+        """A number of the address; anything else is the default."""
+        word = self.asked(name)
+        return min(int(word), most) if word.isascii() and word.isdigit() and len(word) < 10 else default
+
+    def field(self, name: str, default: str = "") -> str:
+        """A word of the form."""
+        return self._form.get(name, [default])[0]
+
+    def fields(self, name: str) -> list[str]:
+        return self._form.get(name, [])
+
+    def page(
+        self, template: str, title: str, values: Mapping[str, object], status: int = 200, *, again: float = 0
+    ) -> Response:
+        """A whole page. `again`: seconds after which a browser loads it anew, with or without scripts."""
+        path = self.request.url.path
+        common = {
+            "title": title,
+            "views": VIEWS,
+            "here": path,
+            "host": os.uname().nodename,
+            "allow_changes": self.office.allow_changes,
+            "program": self.office.program,
+            "token": self.office.admission.form_token,
+            "tilde": self._tilde,
+            "again": again,
+        }
+        headers = {"Refresh": f"{again:g}"} if again else {}
+        return HTMLResponse(render(template, {**common, **values}, time.time()), status, headers)
+
+    def _tilde(self, path: str) -> str:
+        """A path as a person says it."""
+        home = self.context.places.user_home.rstrip("/")
+        return f"~{path[len(home) :]}" if home and path.startswith(home + "/") else path
+
+    def elsewhere(self, path: str, **words: object) -> Response:
+        """After a form: the page that shows what came of it."""
+        text = query(words)
+        return RedirectResponse(f"{path}?{text}" if text else path, 303)
