@@ -20,7 +20,14 @@ import pytest
 
 from support.commands.in_process import run_here
 from support.home.homes import LiveWriter, make_hermes_home
-from support.offsite.servers import rclone_remotes, s3_server, server_root, sftp_server  # noqa: F401 - fixtures for every test
+from support.offsite.servers import (  # noqa: F401 - fixtures for every test
+    adding_server,
+    rclone_remotes,
+    rest_server,
+    s3_server,
+    server_root,
+    sftp_server,
+)
 from support.places import CHECKOUT
 
 HERMES = os.path.join(CHECKOUT, ".setup", "hermes", "bin", "hermes")

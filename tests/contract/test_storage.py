@@ -27,6 +27,7 @@ STORAGES = {
 SERVERS = {
     "sftp": lambda ask: ask("sftp_server").place(),
     "s3": lambda ask: ask("s3_server").place(),
+    "rest": lambda ask: ask("rest_server").place(),
     "rclone-local": lambda ask: ask("rclone_remotes").local(),
     "rclone-s3": lambda ask: ask("rclone_remotes").s3(),
 }

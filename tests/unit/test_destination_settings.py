@@ -6,8 +6,15 @@ import os
 
 import pytest
 
-from safekept.actions.offsite.destination import KEYS, DestinationSetting, parse_destination, parse_rate
+from safekept.actions.offsite.destination import (
+    KEYS,
+    DestinationSetting,
+    parse_destination,
+    parse_rate,
+    table_of,
+)
 from safekept.settings import BadSetting, load_settings
+from safekept.settings.context import vault_of
 from support.places import CHECKOUT
 
 
@@ -115,12 +122,30 @@ def test_anything_but_tables_is_refused(tmp_path, text):
     assert raised.value.advice() == ("Write it as `[[destination]]`",)
 
 
-@pytest.mark.parametrize("url", ["sftp://me:hunter2@nas/srv", "s3://AKIA:hunter2@bucket/x"])
+SECRETS = ["sftp://me:hunter2@nas/srv", "s3://AKIA:hunter2@bucket/x", "rest:https://me:hunter2@nas/me/"]
+
+
+@pytest.mark.parametrize("url", SECRETS)
 def test_a_password_in_a_url_is_refused_and_not_repeated(tmp_path, url):
     with pytest.raises(BadSetting) as raised:
         load(tmp_path, table(name='"nas"', url=f'"{url}"'))
     assert "holds a password" in raised.value.what
     assert "hunter2" not in str(raised.value.as_dict())
+
+
+@pytest.mark.parametrize("url", SECRETS)
+def test_a_password_in_the_vaults_own_address_is_refused_and_not_repeated(tmp_path, url):
+    with pytest.raises(BadSetting, match="holds a password") as raised:
+        vault_of(load(tmp_path, f'[vault]\npath = "{url}"\n'))
+    assert "hunter2" not in str(raised.value.as_dict())
+
+
+def test_archives_for_a_server_that_keeps_vaults_only_are_refused():
+    fields = {"name": "nas", "url": "rest:https://me@nas/me/"}
+    assert parse_destination(fields).takes == ("vault",)
+    assert table_of(parse_destination(fields)) == fields
+    with pytest.raises(ValueError, match="a REST server keeps vaults only"):
+        parse_destination({**fields, "takes": ["archives"]})
 
 
 @pytest.mark.parametrize(

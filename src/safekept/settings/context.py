@@ -115,10 +115,17 @@ def context_of(settings: Settings, *, source: str = "", actor: str = "") -> User
 
 def vault_of(settings: Settings) -> str:
     """Where this user's own vault is: a directory, or a URL as it stands in the settings."""
-    from safekept.core.objects.address import is_address
+    from safekept.core.objects.address import is_address, without_secret
 
     path = settings.text("vault.path")
     if is_address(path):
+        if without_secret(path) != path:
+            from .table import bad
+
+            raise bad(
+                f"`vault.path` (`{without_secret(path)}`) holds a password, which would stand in every list",
+                "Take it out: passwords come from the environment, a profile, `~/.ssh/config` or `~/.netrc`",
+            )
         return path
     return settings.path("vault.path", os.path.join(settings.data_directory, "vault"))
 

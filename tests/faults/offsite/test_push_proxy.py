@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -60,27 +61,41 @@ def here(tmp_path_factory):
         return machine(tmp_path_factory.mktemp("machine"), snapshots=2)
 
 
+#: The servers that speak HTTP, and how a place on each is named with the proxy before it.
+SERVERS = {
+    "s3": lambda server, proxy: server.place(proxy.endpoint),
+    "rest": lambda server, proxy: server.place(proxy.port),
+}
+
+
+@pytest.fixture(params=["s3"])
+def server(request):
+    made = request.getfixturevalue(f"{request.param}_server")
+    return made, SERVERS[request.param]
+
+
 @pytest.fixture
-def proxy(s3_server):
-    with FaultProxy(s3_server.port) as made:
+def proxy(server):
+    with FaultProxy(server[0].port) as made:
         yield made
 
 
 @pytest.fixture
-def through(here, s3_server, proxy, monkeypatch):
+def through(here, server, proxy, monkeypatch):
     """A machine whose destination is a new place behind the proxy, with little patience for faults.
 
     Where none is to come, a busy machine has all the time that it wants.
     """
 
     def make():
-        place = s3_server.place(proxy.endpoint)
+        place = server[1](server[0], proxy)
 
         def opened(*_):
             return place.open(**({} if proxy.rule is let_through else {"timeout": 1.0, "patience": 2.0}))
 
         monkeypatch.setattr(place_module, "open_destination", opened)
-        setting = DestinationSetting("far", place.url)
+        setting = DestinationSetting.at(place.url)
+        setting = replace(setting, name="far")
         return here.changed(destinations=(setting,), environment=place.environment), place
 
     return make
@@ -129,6 +144,7 @@ def once(through, proxy, fault, number):
     return came
 
 
+@pytest.mark.parametrize("server", SERVERS, indirect=True)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_at_some_requests_leaves_a_whole_copy(through, proxy, fault):
     # Each fault at another place of a push: the marker, a listing, a key, packs, the index, a snapshot.
@@ -138,6 +154,7 @@ def test_a_fault_at_some_requests_leaves_a_whole_copy(through, proxy, fault):
 
 
 @pytest.mark.soak("push")
+@pytest.mark.parametrize("server", SERVERS, indirect=True)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_at_every_request_leaves_a_whole_copy(through, proxy, fault):
     for number in itertools.count(1):

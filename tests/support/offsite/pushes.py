@@ -44,7 +44,7 @@ def pointed(here: UserContext, place: Place, name: str = "far", **changes: Any) 
     """The same machine with this place as its destination."""
     options = {
         key: value
-        for key in ("endpoint", "region", "profile", "ssh_config", "rclone_config")
+        for key in ("endpoint", "region", "profile", "ssh_config", "ca_file", "rclone_config")
         if (value := getattr(place.options, key))
     }
     setting = DestinationSetting(name, place.url, options=options, timeout=30, **changes)

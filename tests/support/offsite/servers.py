@@ -7,6 +7,7 @@ or bucket of its own from the server, so that tests never see each other's objec
 
     sftp_server.place()     -> (url, Options, environment, directory on disk)
     s3_server.place()       -> the same; the directory is what the server stores
+    rest_server.place()     -> the same, on `rclone serve restic`; adding_server can only be added to
     rclone_remotes.local()  -> the same, through rclone
     rclone_remotes.s3()     -> the same, through rclone and the S3 server
 """
@@ -152,6 +153,41 @@ class S3Server:
         directory = os.path.join(self.root, "bucket", prefix)
         options = Options(endpoint=endpoint or self.endpoint, region="us-east-1", timeout=30.0)
         return Place(f"s3://bucket/{prefix}", directory, options, self.environment())
+
+    def end(self) -> None:
+        self._process.end()
+
+
+class RestServer:
+    """`rclone serve restic` over a directory, for one user with a password."""
+
+    USER, PASSWORD = "agent", "a-password-that-must-never-be-seen"
+
+    def __init__(self, root: str, *words: str) -> None:
+        self.root = os.path.join(root, f"rest{words[0]}" if words else "rest")
+        self.home = f"{self.root}-home"
+        os.makedirs(self.root)
+        os.makedirs(self.home)
+        # What it remembers of a listing, it would still show when a test takes it away on the disk.
+        command = [find_program("rclone"), "serve", "restic", "--addr", "127.0.0.1:0"]
+        login = {"RCLONE_USER": self.USER, "RCLONE_PASS": self.PASSWORD}
+        self._process = Process(
+            [*command, "--cache-objects=false", *words, self.root],
+            {**plain_environment(self.home), **login},
+            r"Serving restic REST API on \[https?://127\.0\.0\.1:(\d+)/\]",
+        )
+        self.port = int(self._process.match[1])
+
+    def place(self, port: int = 0) -> Place:
+        """A path of its own; a proxy may stand before the server."""
+        path = f"place-{next(_COUNT)}"
+        environment = {**plain_environment(self.home), "RESTIC_REST_PASSWORD": self.PASSWORD}
+        url = f"rest:http://{self.USER}@127.0.0.1:{port or self.port}/{path}"
+        return Place(url, os.path.join(self.root, path), Options(timeout=30.0), environment)
+
+    def restic(self, place: Place, directory: str = "") -> str:
+        """What restic calls a repository there."""
+        return f"{place.url.replace('@', f':{self.PASSWORD}@')}/{directory}"
 
     def end(self) -> None:
         self._process.end()
@@ -306,6 +342,20 @@ def server_root() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def s3_server(server_root: str) -> Iterator[S3Server]:
     server = S3Server(server_root)
+    yield server
+    server.end()
+
+
+@pytest.fixture(scope="session")
+def rest_server(server_root: str) -> Iterator[RestServer]:
+    server = RestServer(server_root)
+    yield server
+    server.end()
+
+
+@pytest.fixture(scope="session")
+def adding_server(server_root: str) -> Iterator[RestServer]:
+    server = RestServer(server_root, "--append-only")
     yield server
     server.end()
 

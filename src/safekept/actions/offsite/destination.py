@@ -1,8 +1,8 @@
 """A destination: one place off this host, as `[[destination]]` in the settings describes it.
 
 Parsing is strict: a misspelt key would silently protect nothing. A secret never belongs here: keys and
-passwords come from the environment, a profile, `~/.ssh/config` or `rclone.conf`, and a URL that carries
-one is refused before it can reach a list, an error or the journal.
+passwords come from the environment, a profile, `~/.ssh/config`, `~/.netrc` or `rclone.conf`, and a URL
+that carries one is refused before it can reach a list, an error or the journal.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ KEEP = 14
 TIMEOUT = 60
 _MOST_CONNECTIONS = 64
 #: What only some kinds of places understand; handed on as they are.
-_OPTIONS = ("endpoint", "region", "profile", "ssh_config", "rclone_config")
+_OPTIONS = ("endpoint", "region", "profile", "ssh_config", "ca_file", "rclone_config")
 #: Every key that a table may have; `docs/reference/settings.md` has a row for each.
 KEYS = (
     "name",
@@ -59,6 +59,11 @@ class DestinationSetting:
     def is_file(self) -> bool:
         return self.url.startswith("file:")
 
+    @classmethod
+    def at(cls, url: str) -> DestinationSetting:
+        """The place that a URL names, with everything else as usual."""
+        return cls(url, url, usual_takes(url))
+
     def as_dict(self) -> dict[str, object]:
         return {
             "name": self.name,
@@ -73,6 +78,11 @@ class DestinationSetting:
         }
 
 
+def usual_takes(url: str) -> tuple[str, ...]:
+    """What goes to a place: a REST server has no room for anything but vaults."""
+    return (VAULT,) if url.startswith("rest:") else (VAULT, ARCHIVES)
+
+
 def checked_url(url: str) -> str:
     """The URL as it is used; a plain absolute path is a `file:`. ValueError says what is wrong with it."""
     if url.startswith("/"):
@@ -85,7 +95,7 @@ def checked_url(url: str) -> str:
     if shown != url:
         raise ValueError(
             f"`{shown}` holds a password; keys and passwords come from the environment, a profile, "
-            "`~/.ssh/config` or `rclone.conf`"
+            "`~/.ssh/config`, `~/.netrc` or `rclone.conf`"
         )
     return url
 
@@ -100,10 +110,14 @@ def parse_destination(fields: Mapping[str, object]) -> DestinationSetting:
         raise ValueError("`name` needs letters, digits, `.`, `_` or `-`")
     if not url:
         raise ValueError("`url` is missing")
+    url = checked_url(url)
+    takes = _takes(fields.get("takes", list(usual_takes(url))))
+    if not set(takes) <= set(usual_takes(url)):
+        raise ValueError("`takes` names archives, and a REST server keeps vaults only")
     return DestinationSetting(
         name=name,
-        url=checked_url(url),
-        takes=_takes(fields.get("takes", [VAULT, ARCHIVES])),
+        url=url,
+        takes=takes,
         keep=_count(fields, "keep", KEEP, least=0),
         rate_limit=parse_rate(fields.get("rate_limit", 0)),
         connections=_count(fields, "connections", 0, least=0, most=_MOST_CONNECTIONS),
@@ -117,7 +131,7 @@ def parse_destination(fields: Mapping[str, object]) -> DestinationSetting:
 
 def table_of(setting: DestinationSetting) -> dict[str, object]:
     """The table that describes it, without what is at its default: `parse_destination` reads it again."""
-    usual = DestinationSetting(setting.name, setting.url)
+    usual = DestinationSetting.at(setting.url)
     fields: dict[str, object] = {"name": setting.name, "url": setting.url}
     keys = ("takes", "keep", "rate_limit", "connections", "timeout", "unsealed", "same_disk", "elsewhere")
     for key in keys:

@@ -40,6 +40,8 @@ def not_elsewhere(context: UserContext, setting: DestinationSetting, *, away: bo
         endpoint = setting.options.get("endpoint", "") or _variable(context, "AWS_ENDPOINT_URL_S3")
         endpoint = endpoint or _variable(context, "AWS_ENDPOINT_URL")
         return here if is_this_machine(_host(endpoint)) else ""
+    if setting.url.startswith("rest:"):
+        return here if is_this_machine(_host(setting.url.removeprefix("rest:"))) else ""
     if setting.url.startswith("rclone:"):
         return here if _local_remote(context, setting) else ""
     return ""

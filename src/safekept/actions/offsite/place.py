@@ -64,7 +64,7 @@ def find_destination(context: UserContext, word: str) -> DestinationSetting:
             next_steps=(
                 f"Use one of: {names}" if names else "Describe one in `config.toml`: `[[destination]]`",
                 "Or name the place itself: `file:/path`, `sftp://user@host/path`, `s3://bucket/prefix`, "
-                "`rclone:REMOTE:PATH`",
+                "`rest:https://user@host/path/`, `rclone:REMOTE:PATH`",
             ),
             destination=word,
         )
@@ -82,7 +82,7 @@ def find_destination(context: UserContext, word: str) -> DestinationSetting:
         # A place inside of one is reached the same way: the same server, profile and limits.
         if url.startswith(one.url.rstrip("/") + "/"):
             return replace(one, name=url, url=url)
-    return DestinationSetting(name=url, url=url)
+    return DestinationSetting.at(url)
 
 
 def open_destination(context: UserContext, setting: DestinationSetting) -> ObjectStore:
@@ -93,6 +93,7 @@ def open_destination(context: UserContext, setting: DestinationSetting) -> Objec
         region=given.get("region", ""),
         profile=given.get("profile", ""),
         ssh_config=given.get("ssh_config", ""),
+        ca_file=given.get("ca_file", ""),
         rclone_config=given.get("rclone_config", ""),
         rate_limit=setting.rate_limit,
         timeout=float(setting.timeout),

@@ -35,7 +35,7 @@ from ..base.record import record, recording
 from ..vault.keys.keys import removed_keys, require_recovery_access
 from ..vault.keys.kit_record import acknowledge_kit
 from ..vault.opening import open_vault, vault_exists
-from .destination import ARCHIVES, VAULT, DestinationSetting
+from .destination import ARCHIVES, VAULT, DestinationSetting, usual_takes
 from .homes_in_vault import homes_in_vault
 from .place import DestinationAbsent, Reach, find_destination, make_ready, remember_place
 from .push_archives import ArchivesPushed, push_archives
@@ -232,7 +232,8 @@ def _push(
             )
             result.notes += result.archives.notes
         elif request.archives:
-            result.notes.append(f"`{setting.name}` takes no archives (`takes` in its table)")
+            why = "`takes` in its table" if ARCHIVES in usual_takes(setting.url) else "it keeps vaults only"
+            result.notes.append(f"`{setting.name}` takes no archives ({why})")
             result.state = INCOMPLETE
         if not request.dry_run:
             result.rights = _rights(setting, objects)

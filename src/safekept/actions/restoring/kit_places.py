@@ -82,7 +82,8 @@ def newest_of(found: Sequence[KitPlace], kit: str, *, with_key: bool) -> KitPlac
             "Plug in the disk or start the server that is named, and run it again",
             named,
             "PLACE is what you once set up as a destination: a directory such as `/media/usb/safekept`, "
-            "`sftp://user@host/path`, `s3://bucket/path` or `rclone:remote:path`",
+            "`sftp://user@host/path`, `s3://bucket/path`, `rest:https://user@host/path/` or "
+            "`rclone:remote:path`",
         ),
         places=[one.as_dict() for one in found],
     )

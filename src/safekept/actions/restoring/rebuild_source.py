@@ -131,7 +131,7 @@ def _setting(context: UserContext, place: str) -> DestinationSetting:
         if not context.choices.destinations:
             error.next_steps = (
                 "Name the place itself: `file:/path`, `sftp://user@host/path`, `s3://bucket/prefix`, "
-                "`rclone:REMOTE:PATH`; your kit has it",
+                "`rest:https://user@host/path/`, `rclone:REMOTE:PATH`; your kit has it",
                 "Or name a directory or an archive by its path",
             )
         raise

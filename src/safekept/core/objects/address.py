@@ -1,8 +1,9 @@
-"""From an address to a place: `file:`, `sftp://`, `s3://`, `rclone:`.
+"""From an address to a place: `file:`, `sftp://`, `s3://`, `rest:`, `rclone:`.
 
     file:/mnt/stick/agent                 a directory; `file:///mnt/stick/agent` is the same
     sftp://user@host:port/srv/agent       an absolute path; `/~/agent` is below the login directory
     s3://bucket/prefix                    with `endpoint`, `region` and `profile` as options
+    rest:https://user@host:port/path/     a server for restic: vaults only, no archives
     rclone:REMOTE:PATH                    whatever `rclone config` knows
 
 An address never holds a password: passwords in addresses end up in logs and process lists. It is refused,
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from .base import ObjectStore
     from .errors import BadAddress
 
-SCHEMES = ("file:", "sftp://", "s3://", "rclone:")
+SCHEMES = ("file:", "sftp://", "s3://", "rest:", "rclone:")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
@@ -34,6 +35,7 @@ class Options:
     region: str = ""  # S3
     profile: str = ""  # S3: a section of ~/.aws/credentials and ~/.aws/config
     ssh_config: str = ""  # SFTP: a file in place of ~/.ssh/config
+    ca_file: str = ""  # REST: a file with the certificates that are trusted, in place of the system's
     rclone_config: str = ""  # rclone: a file in place of its usual rclone.conf
     rate_limit: int = 0  # bytes a second, all lanes together; 0 is no limit
     timeout: float = 60.0  # seconds of silence after which a server counts as gone
@@ -61,7 +63,9 @@ def open_objects(url: str, *, environment: Mapping[str, str], options: Options |
         return _patient(_sftp(url, environment, options), options)
     if scheme == "s3://":
         return _patient(_s3(url, environment, options), options)
-    raise _bad(url, "it starts with none of `file:`, `sftp://`, `s3://` and `rclone:`")
+    if scheme == "rest:":
+        return _patient(_rest(url, environment, options), options)
+    raise _bad(url, "it starts with none of `file:`, `sftp://`, `s3://`, `rest:` and `rclone:`")
 
 
 def _local(url: str) -> ObjectStore:
@@ -131,6 +135,30 @@ def _s3(url: str, environment: Mapping[str, str], options: Options) -> ObjectSto
     )
 
 
+def _rest(url: str, environment: Mapping[str, str], options: Options) -> ObjectStore:
+    from .rest.connections import Server
+    from .rest.place import RestObjects
+
+    scheme = url.removeprefix("rest:").partition("://")[0]
+    if scheme not in ("http", "https"):
+        raise _bad(url, "write `rest:https://user@host/path/`, or `rest:http://…`")
+    user, host, port, path = address_parts(url)
+    if not host:
+        raise _bad(url, "it names no host")
+    if any(part in (".", "..") for part in path.split("/")) or not path.isprintable():
+        raise _bad(url, "the path goes back up")
+    secure = scheme == "https"
+    trusted = options.ca_file or environment.get("RESTIC_CACERT", "")
+    return RestObjects(
+        Server(host, port or (443 if secure else 80), secure, trusted),
+        path,
+        user,
+        environment=environment,
+        timeout=options.timeout,
+        lanes=options.lanes or 4,
+    )
+
+
 def _rclone(url: str, environment: Mapping[str, str], options: Options) -> ObjectStore:
     from .rclone.place import RcloneObjects
 
@@ -190,8 +218,8 @@ def _bad(url: str, reason: str) -> BadAddress:
         f"`{shown}` is not an address of a place: {reason}",
         kept="Nothing was contacted or changed",
         next_steps=(
-            "Correct the address: `file:/PATH`, `sftp://USER@HOST/PATH`, `s3://BUCKET/PATH` "
-            "or `rclone:REMOTE:PATH`",
+            "Correct the address: `file:/PATH`, `sftp://USER@HOST/PATH`, `s3://BUCKET/PATH`, "
+            "`rest:https://USER@HOST/PATH/` or `rclone:REMOTE:PATH`",
         ),
         place=shown,
     )

@@ -133,6 +133,9 @@ class PatientObjects(ObjectStore):
         # Whoever can write there can give a thing any name; what none of ours has is nobody's business here.
         yield from self._try(lambda: [one for one in self.place.list(prefix) if valid_name(one.name)])
 
+    def directories(self, prefix: str = "") -> Iterator[str]:
+        yield from self._try(lambda: [one for one in self.place.directories(prefix) if valid_name(one)])
+
     def size(self, name: str) -> int:
         return self._try(lambda: self.place.size(name))
 

@@ -38,6 +38,7 @@ from ...base.operations.stores import VaultKitFacts
 from ...base.record import record
 from ...offsite.destination import VAULT, DestinationSetting
 from ..opening import open_vault, vault_exists
+from ..place import is_remote
 from .key_file import secret_from_file
 from .kit_name import usual_stem
 from .kit_page import rebuild_commands
@@ -128,6 +129,11 @@ def restic_name(destination: DestinationSetting, directory: str) -> str:
     if scheme == "s3":
         endpoint = destination.options.get("endpoint", "").rstrip("/") or "https://s3.amazonaws.com"
         return f"s3:{endpoint}/{rest.lstrip('/')}/{directory}"
+    if scheme == "rest":
+        # The password stands in the address, as restic has it; here is only the place for it.
+        protocol, _, host = rest.partition("://")
+        user, at, host = host.rpartition("@")
+        return f"rest:{protocol}://{f'{user}:PASSWORD@' if at else ''}{host}/{directory}"
     if scheme == "sftp":
         host, _, path = rest.lstrip("/").partition("/")
         # A second slash: restic takes a path without it as one below the login directory, as ours with `~`.
@@ -152,7 +158,7 @@ def _restic(with_key: bool) -> str:
 
 
 def _preparing(context: UserContext, key: str) -> Section:
-    commands = [f"VAULT={shlex.quote(context.places.vault)}"]
+    commands = [f"VAULT={shlex.quote(_for_restic(context))}"]
     if key:
         commands += ["KEYFILE=./safekept-vault.key", f'(umask 077; echo {shlex.quote(key)} > "$KEYFILE")']
     return Section(
@@ -166,6 +172,16 @@ def _preparing(context: UserContext, key: str) -> Section:
         ),
         tuple(commands),
     )
+
+
+def _for_restic(context: UserContext) -> str:
+    """The vault of this machine as restic's `-r` takes it."""
+    place = context.places.vault
+    if not is_remote(context, place):
+        return place
+    from ...offsite.place import find_destination
+
+    return restic_name(find_destination(context, place), "").rstrip("/")
 
 
 def _restoring(homes: Mapping[str, bool], with_key: bool, searching: bool) -> Section:

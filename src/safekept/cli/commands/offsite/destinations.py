@@ -143,6 +143,8 @@ def _show(console: Console, found: Examined) -> None:
     if not can.keeps and found.setting.url.startswith("sftp://"):
         console.line("On that server, this before the key in ~/.ssh/authorized_keys lets it add and no more:")
         console.verbatim(f'  restrict,command="internal-sftp -P {ADD_ONLY}"')
+    if not can.keeps and found.setting.url.startswith("rest:"):
+        console.line("Started with `--append-only`, that server lets everybody add and nobody delete")
     if can.left:
         console.line(f"Note: the probe `{can.left}` could not be deleted and stays there")
     for note in found.notes:
@@ -183,9 +185,9 @@ def add_command(
 ) -> int:
     """Try a place off this host, and write it into the settings as a destination.
 
-    A directory, `sftp://user@host/path`, `s3://bucket/path` or `rclone:remote:path`. Keys and passwords
-    stay where they are: `~/.ssh`, the environment, a profile, `rclone.conf`. The next step, `safekept push
-    NAME`, takes the first copy there.
+    A directory, `sftp://user@host/path`, `s3://bucket/path`, `rest:https://user@host/path/` or
+    `rclone:remote:path`. Keys and passwords stay where they are: `~/.ssh`, the environment, a profile,
+    `~/.netrc`, `rclone.conf`. The next step, `safekept push NAME`, takes the first copy there.
     """
     from safekept.actions.offsite.destination import parse_destination
     from safekept.actions.offsite.destination_changes import note_change
@@ -269,7 +271,8 @@ def name_for(place: str) -> str:
     import re
 
     scheme, colon, rest = place.partition(":")
-    if colon and scheme in ("sftp", "s3"):
+    if colon and scheme in ("sftp", "s3", "rest"):
+        rest = rest.rpartition("//")[2] if scheme == "rest" else rest
         word = rest.lstrip("/").partition("/")[0].rpartition("@")[2].partition(":")[0]
     elif colon and scheme == "rclone":
         word = rest.partition(":")[0]

@@ -218,7 +218,7 @@ class Questions:
         self._title(
             "Where does the second copy go?",
             "A disk         /media/usb/safekept",
-            "A server       sftp://user@host/path",
+            "A server       sftp://user@host/path, or rest:https://user@host/path/",
             "A bucket       s3://bucket/path, or rclone:remote:path",
         )
         while True:
@@ -335,7 +335,7 @@ def _unusable(why: str) -> PlaceNotUsable:
     return PlaceNotUsable(
         why,
         kept="Nothing was written there, or into the settings",
-        next_steps=("Name another place: a directory, `sftp://`, `s3://` or `rclone:`",),
+        next_steps=("Name another place: a directory, `sftp://`, `s3://`, `rest:` or `rclone:`",),
     )
 
 

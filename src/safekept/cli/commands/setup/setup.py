@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     "--destination",
     metavar="PLACE",
     default="",
-    help="Where the second copy goes: a directory, sftp://, s3:// or rclone:; default: nowhere yet.",
+    help="Where the second copy goes: a directory, sftp://, s3://, rest: or rclone:; default: nowhere yet.",
 )
 @click.option("--same-disk", is_flag=True, help="Yes, that directory lies on the same disk; I mean it.")
 @click.option("--elsewhere", is_flag=True, help="It looks like this machine, and is another: a tunnel.")

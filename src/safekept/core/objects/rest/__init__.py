@@ -1,0 +1,1 @@
+"""Objects on a server that speaks restic's REST protocol."""
