@@ -45,9 +45,10 @@ def undo(
     """Take the last restore, import or rollback back, or the `operation` with this id.
 
     The last one where the program stands: in a project or a home, its own; anywhere else, the last of all,
-    as with `safekept undo`. `newer_elsewhere` is the id of the last one of all, where that was left alone.
-    `home` narrows it to changes of that home, `directory` to rollbacks of that project. With `dry_run` the
-    answer says what would be taken back. Calling it again undoes the undo.
+    as with `safekept undo`; the rollback of a project elsewhere has to be named. `newer_elsewhere` is the id
+    of the last one of all, where that was left alone. `home` narrows it to changes of that home, `directory`
+    to rollbacks of that project. With `dry_run` the answer says what would be taken back. Calling it again
+    undoes the undo.
 
     >>> _ = safekept.snapshot()
     >>> _ = (home / "SOUL.md").write_text("Somebody else.")

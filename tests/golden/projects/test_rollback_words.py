@@ -80,6 +80,13 @@ def test_undoing_the_undo_of_a_rollback_says_that_it_is_done_again(run, project,
     first, second = run("undo").stdout, run("undo").stdout
     assert f"Went back to the point before the last rollback of {project}\n" in first
     assert f"Did the rollback of {project} again\n" in second and read(project, "main.py") == "one\n"
+    third = run("undo").stdout
+    assert third.startswith("Taking back the rollback that was done again of ")
+    assert "Did the rollback" not in third and "Went back to the point before" in third
+    assert read(project, "main.py") == "two\n"
+    fourth = run("undo").stdout
+    assert fourth.startswith("Taking back the undo of a rollback of ")
+    assert f"Did the rollback of {project} again\n" in fourth and read(project, "main.py") == "one\n"
 
 
 def test_a_damaged_point_is_listed_as_such_and_the_others_work(run, project, data):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 
 import pytest
@@ -147,6 +148,22 @@ def test_where_the_last_change_here_is_no_longer_kept_no_other_is_taken_and_the_
     newer = next(line for line in refused.err.splitlines() if "newer" in line)
     assert f"To take back the newer rollback in {place}: `safekept undo " in newer
     assert read(place, "src", "main.py") == "one\n"
+
+
+def test_in_another_folder_no_project_is_changed_and_its_own_undo_is_named(
+    project, say, monkeypatch, tmp_path
+):
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    monkeypatch.chdir(notes)
+    refused = say("undo")
+    assert refused.code == 1 and read(project, "src", "main.py") == "one\n"
+    words = " ".join(refused.err.split())
+    assert f"There is nothing to take back in `{notes}`" in words
+    assert f"the last change is the rollback in `{project}`" in words
+    command = re.search(r"To take that one back: `safekept (undo \S+)`", words)
+    assert say(*command[1].split()).code == 0, "the printed command does it"
+    assert read(project, "src", "main.py") == "broken\n"
 
 
 def test_an_undo_says_how_to_go_further_back(home, say):

@@ -129,6 +129,7 @@ def rollback_in(
     """The same in a store that is open. One lock is held from the plan to the end."""
     operation, began = new_id(), time.monotonic()
     work = RollbackUndoFacts(project=project) if request.undo else RollbackFacts(project=project)
+    work.directory = context.caller.directory or None
     with contextlib.ExitStack() as stack:
         if not request.dry_run:
             stack.enter_context(recording(context, operation, work, listener))

@@ -54,6 +54,7 @@ class Change:
     lost: bool = False  # nothing of what it replaced is kept any more
     facts: Mapping[str, object] = field(default_factory=dict)
     also: str = ""  # another id that it is known by
+    undoes: int = 0  # of a rollback: how many it stands upon, each taking back the one before
 
     @property
     def place(self) -> str:
@@ -61,7 +62,14 @@ class Change:
 
     @property
     def noun(self) -> str:
+        if self.kind == ROLLBACK and self.undoes and not self.takes_back:
+            return "rollback that was done again"
         return _NOUNS.get(self.verb, self.verb)
+
+    @property
+    def takes_back(self) -> bool:
+        """Whether a rollback was taken back by it; the undo of an undo does the rollback again."""
+        return self.undoes % 2 == 1
 
     @property
     def landed(self) -> RestoreFacts:
@@ -225,8 +233,10 @@ def _rollbacks(context: UserContext, project: str, final: Mapping[str, tuple[int
             continue
         lines = RollbackJournal(place).finished()
         undone = {str(line.get("target")): str(line.get("undo")) for line in lines}
+        depths: dict[str, int] = {}
         for line in lines:
-            point = str(line.get("undo", ""))
+            point, target = str(line.get("undo", "")), str(line.get("target"))
+            depths[point] = depths[target] + 1 if target in depths else 0
             known, by = named.get(point), undone.get(point, "")
             found.append(
                 Change(
@@ -239,6 +249,7 @@ def _rollbacks(context: UserContext, project: str, final: Mapping[str, tuple[int
                     undone_by=named[by].operation if by in named else by,
                     facts=known.facts if known else {},
                     also=str(line["operation"]),
+                    undoes=depths[point],
                 )
             )
     return found

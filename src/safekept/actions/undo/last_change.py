@@ -1,8 +1,9 @@
-"""What a bare `undo` takes back: the last change where its caller stands, else the last one anywhere.
+"""What a bare `undo` takes back: the last change where its caller stands, else that of an agent's home.
 
-Somebody who stands in a project means the project. What they asked for from there counts too, wherever it
+A person who stands in a project means the project. What they asked for from there counts too, wherever it
 was done: a restore of the home that was typed here a minute ago is not passed over for a rollback of last
-week. What is newer elsewhere is named, so that nobody has to guess.
+week. What is newer elsewhere is named. A project that the person neither stands in nor rolled back from here
+is not changed: its undo is named, with its command.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from safekept.home.landing import NothingToUndo
 
 from ..base.context import UserContext
 from ..base.own_places import within
-from .changes import Change, rolled_back_projects
+from .changes import ROLLBACK, Change, rolled_back_projects
 from .log import require_journal
 
 #: How a change came to be meant: it was done where the caller stands, it was asked for there, or neither.
@@ -49,9 +50,12 @@ def last_change(context: UserContext, known: list[Change], home: str, project: s
         return LastChange(standing[-1])
     place = os.path.realpath(directory)
     done_here = {one.operation for one in standing if within(place, one.place)}
-    if not done_here:
-        return LastChange(standing[-1])
     around = project_around(context, place)
+    if not done_here:
+        last = standing[-1]
+        if last.kind == ROLLBACK and (asked := last.landed.directory) and os.path.realpath(asked) != place:
+            raise _elsewhere(place, last)
+        return LastChange(last)
     for one in reversed(standing):
         asked = one.landed.directory
         if one.operation in done_here:
@@ -72,6 +76,18 @@ def project_around(context: UserContext, directory: str) -> str:
     while around not in known and around != os.path.dirname(around):
         around = os.path.dirname(around)
     return around if around in known else place
+
+
+def _elsewhere(place: str, last: Change) -> NothingToUndo:
+    """Who types `undo` in one folder does not expect another project to change."""
+    return NothingToUndo(
+        f"There is nothing to take back in `{place}`: the last change is the {last.noun} in `{last.place}`",
+        kept="Nothing changed.",
+        next_steps=(
+            NextStep("undo", (last.operation,), before="To take that one back:"),
+            NextStep("log", before="See what was done:"),
+        ),
+    )
 
 
 def _nothing(home: str, project: str) -> NothingToUndo:

@@ -178,7 +178,7 @@ def show_undone(console: Console, undone: Undone, request: UndoRequest) -> int:
         _show_meant(console, "Would take back", undone)
     if undone.rollback is not None:
         if not console.as_json:
-            show_rollback(console, undone.rollback, again=undone.change.verb == "rollback-undo")
+            show_rollback(console, undone.rollback, again=undone.change.takes_back)
         return 0 if undone.complete else 3
     if undone.plan is not None:
         _show_landing(console, undone, request)

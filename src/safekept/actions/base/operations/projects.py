@@ -36,6 +36,7 @@ class RollbackFacts(Facts):
     removed: int | None = counted()
     kept: int | None = None  # of what is left: what somebody changed since
     left: int | None = counted()
+    directory: str | None = None  # where whoever asked for it stood
 
 
 @dataclass(kw_only=True, slots=True)

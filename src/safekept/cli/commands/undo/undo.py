@@ -24,7 +24,8 @@ from ...words.rollback import show_undone, show_what_goes
 def command(operation: str, directory: str, dry_run: bool, home: str, layout: str, as_json: bool) -> int:
     """Take the last import, restore or rollback back, or the operation with the given ID.
 
-    The last one where you stand: in a project or a home, its own; anywhere else, the last of all.
+    The last one where you stand: in a project or a home, its own; anywhere else the last of all, but no
+    project is changed that you neither stand in nor rolled back from there: then its own command is printed.
     It never asks, and says first what it takes back; every command that can be taken back prints its ID.
     What it replaced returns; what it created, and anything changed since in a home, is set aside and
     not deleted; what was changed since in a project stays. An undo can itself be undone by calling it
