@@ -216,7 +216,7 @@ def test_what_no_checkpoint_holds_and_the_agent_deleted_is_told(bench):
     put(os.path.join(bench.project, "stays.bin"), b"0" * (11 << 20))
     report = os.path.join(bench.directory, "report.json")
     done = bench.run("rm .env film.bin", "--report", report)
-    assert "Lost       .env: holds secrets, which are never stored" in done.stderr
+    assert "Lost       .env: holds secrets, which are only kept encrypted" in done.stderr
     assert "film.bin: larger than the limit" in done.stderr and "stays.bin" not in done.stderr
     assert "in no checkpoint, and gone now: no checkpoint can bring that back" in done.stderr
     with open(report) as file:

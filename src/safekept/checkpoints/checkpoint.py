@@ -46,6 +46,9 @@ class Checkpoint:
     full: bool  # a full pass; otherwise named files only, over the last known state
     files: int
     skipped: int
+    #: The look at what is hidden (ignored files, secrets, large files); two points that name one differ in
+    #: nothing of it. Empty: it was not looked at, or not in time.
+    hidden: str = ""
 
     @property
     def numbered(self) -> bool:
@@ -78,6 +81,7 @@ class Checkpoint:
             "full": self.full,
             "files": self.files,
             "skipped": self.skipped,
+            **({"hidden": self.hidden} if self.hidden else {}),
         }
 
 
@@ -107,7 +111,7 @@ REASONS = {
     "excluded": "left out by the list of exclusions",
     "ignored": "ignored by the project's .gitignore",
     "oversize": "larger than the limit",
-    "secret": "holds secrets, which are never stored",
+    "secret": "holds secrets, which are only kept encrypted",
     "unreadable": "could not be read",
     "special": "a socket, pipe or device",
     "git": "belongs to a git repository's own data",

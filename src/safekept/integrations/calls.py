@@ -15,8 +15,9 @@ from safekept.core.errors import SafekeptError
 from safekept.core.records import dataclass
 
 #: before: a tool is about to run. after: one tool ended. turn: the user said something. end: the turn
-#: ended. nothing: the host told something that asks for nothing.
-KINDS = ("before", "after", "turn", "end", "session-start", "session-end", "nothing")
+#: ended. hidden: what is hidden in a project is to be kept, by a process of its own. nothing: the host told
+#: something that asks for nothing.
+KINDS = ("before", "after", "turn", "end", "session-start", "session-end", "hidden", "nothing")
 
 
 #: Paths up to this length need no second look.

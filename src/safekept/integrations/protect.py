@@ -49,14 +49,21 @@ def _protect(call: Call, place: Place) -> Outcome:
         from safekept.actions.hosts.sessions import begin_turn
         from safekept.actions.projects.rollback_news import take_news
 
+        from .hidden_half import begin_hidden_half
+
         _end_the_turn_before(call, place)
         begin_turn(place.data_directory, call.session, call.turn)
         _began(call, place)
+        begin_hidden_half(call, place)
         return Outcome(context=take_news(place.data_directory, call.session))
     if call.kind == "session-start":
         return _begin_session(call, place)
     if call.kind == "before":
         return _before(call, place)
+    if call.kind == "hidden":
+        from .hidden_half import keep_now
+
+        return keep_now(call, place) if place.apart else Outcome()
     if call.kind == "session-end":
         return _end_session(call, place)
     return _afterwards(call, place)
@@ -86,7 +93,10 @@ def _begin_session(call: Call, place: Place) -> Outcome:
     """Whether it can be relied on, as far as that can be known before anything is to be protected."""
     from safekept.actions.hosts.calls import read_host_calls
 
+    from .hidden_half import begin_hidden_half
+
     _began(call, place)
+    begin_hidden_half(call, place)
     for host in read_host_calls(place.context):
         if host.host == call.host and host.failing:
             # The same moment: something was wrong, and the files were kept all the same.
@@ -120,6 +130,8 @@ def _before(call: Call, place: Place) -> Outcome:
     change_comes(place.data_directory, call.session, turn, call.tool if call.shell else "")
     if not any(f"{os.path.realpath(call.directory)}/".startswith(f"{home}/") for home, _ in at_home):
         _remember_place(call, place)
+    from .hidden_half import keep_hidden_half
+
     protection = _door(place).before(
         paths,
         _reason(call),
@@ -129,6 +141,7 @@ def _before(call: Call, place: Place) -> Outcome:
         directory=call.directory,
         workplaces=_workplaces(call, place),
     )
+    keep_hidden_half(call, place, protection)
     return _told(call, place, _joined(outcome, protection, kept is not None and bool(kept.point)))
 
 
@@ -210,6 +223,8 @@ def _end_the_turn_before(call: Call, place: Place) -> None:
 
 def _mark(call: Call, place: Place, turn: str, *, only_open: bool) -> Outcome:
     """Mark what a turn left behind. `only_open`: not where its last tool was marked when it ended."""
+    from .hidden_half import MARK_WAIT, keep_hidden_half
+
     door = _door(place)
     changes = changes_so_far(place.data_directory, call.session)
 
@@ -219,6 +234,7 @@ def _mark(call: Call, place: Place, turn: str, *, only_open: bool) -> Outcome:
                 return Outcome()
             reason, over = _reason(call) or "after the turn", call.kind != "after"
             protection = door.after(call.session, turn, reason, wait=True, over=over, only_open=only_open)
+        keep_hidden_half(call, place, protection, MARK_WAIT)
         return _joined(Outcome(), protection, False)
 
     if place.later is None:
@@ -260,9 +276,11 @@ def _door(place: Place) -> Checkpoints:
     from safekept.actions.projects.project import checkpoint_directory
     from safekept.checkpoints.checkpoints import Checkpoints
 
+    from .hidden_half import bounded
+
     return Checkpoints(
         checkpoint_directory(place.context),
-        settings=place.policy.take,
+        settings=bounded(place.policy.take),
         forbidden=place.forbidden,
         maintenance=place.policy.maintenance,
     )
@@ -291,7 +309,7 @@ def _remember(call: Call, place: Place, outcome: Outcome) -> None:
     """For the question whether this host protects; off the caller's path where that can be."""
     from safekept.actions.hosts.calls import record_host_call
 
-    if call.kind == "nothing" or not call.host:
+    if call.kind in ("nothing", "hidden") or not call.host:
         return
     kept = bool(outcome.checkpoints or outcome.home_point)
     failure = outcome.failures[0].what if outcome.failures else ""

@@ -69,6 +69,7 @@ def checkpoint_policy(settings: Settings, home: str = "") -> CheckpointPolicy:
             min_interval_seconds=settings.number("checkpoints.min_interval_hours") * 3600,
         ),
         delete_orphans=settings.flag("checkpoints.delete_orphans"),
+        hidden_total=int(settings.number("checkpoints.hidden_total") * 1_000_000_000),
     )
 
 
@@ -87,7 +88,19 @@ HERMES_CHECKPOINT_KEYS = (
 def _take_settings(settings: Settings) -> TakeSettings:
     from safekept.checkpoints.take import TakeSettings
 
+    budget = int(settings.number("checkpoints.hidden_budget") * 1_000_000_000)
+    hidden = None
+    if budget > 0:
+        from safekept.checkpoints.scan import HiddenLimits
+
+        hidden = HiddenLimits(
+            budget,
+            settings.whole("checkpoints.hidden_files"),
+            budget // 2,
+            settings.texts("checkpoints.remakeable"),
+        )
     return TakeSettings(
+        hidden=hidden,
         max_file_size=int(settings.number("checkpoints.max_file_size_mb") * (1 << 20)),
         max_files=settings.whole("checkpoints.max_files"),
         exclusions=settings.texts("checkpoints.exclude"),
@@ -121,9 +134,11 @@ def guarded(policy: CheckpointPolicy, context: UserContext) -> CheckpointPolicy:
 
 
 def _guarded(take: TakeSettings, context: UserContext) -> TakeSettings:
+    from safekept.actions.base.own_places import own_places
     from safekept.actions.projects.guarding import HomeGuard
 
-    return replace(take, guard=HomeGuard(context))
+    hidden = take.hidden and replace(take.hidden, avoid=tuple(own_places(context)))
+    return replace(take, guard=HomeGuard(context), hidden=hidden)
 
 
 def _hermes_home(context: UserContext, home: str, layout: str) -> str:

@@ -108,7 +108,7 @@ SETTINGS = (
         "checkpoints.max_file_size_mb",
         float,
         10.0,
-        "files above so many megabytes are not taken; 0: no limit",
+        "files above so many megabytes go into the hidden half; 0: no limit",
     ),
     Setting("checkpoints.max_files", int, 250_000, "files above which only named ones are taken"),
     Setting("checkpoints.retention_days", int, 30, "days after which a checkpoint goes; 0 keeps all"),
@@ -122,6 +122,23 @@ SETTINGS = (
         list,
         [],
         "patterns of files to leave out of checkpoints, beside the usual ones",
+    ),
+    Setting(
+        "checkpoints.hidden_budget",
+        float,
+        2.0,
+        "gigabytes of ignored files, secrets and large files kept of one project, half of it for one file; "
+        "0 keeps none",
+    ),
+    Setting("checkpoints.hidden_files", int, 50_000, "how many such files are kept of one project"),
+    Setting(
+        "checkpoints.hidden_total", float, 10.0, "gigabytes that those of all projects may take; 0: no limit"
+    ),
+    Setting(
+        "checkpoints.remakeable",
+        list,
+        [],
+        "directories that can be made again, beside the known ones: `NAME beside FILE` or `with FILE`",
     ),
     Setting(
         "integrations.session_snapshot_hours",

@@ -225,7 +225,7 @@ def test_what_is_said_names_what_is_not_kept_and_why():
     )
     assert sentences(outcome, call) == [
         "safekept: before apply_patch nothing could be kept of `/p`: the disk is full",
-        "safekept: `.env` is not kept: holds secrets, which are never stored",
+        "safekept: `.env` is not kept: holds secrets, which are only kept encrypted",
         "safekept: git is not on this machine",
     ]
     command = replace(call, shell=True)

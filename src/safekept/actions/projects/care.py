@@ -248,6 +248,7 @@ def carry_out_prune(
             wait=_WAIT,
             attended=UpkeepRequest(operation, GRACE, now),
         )
+    _drop_hidden(context, policy, now, listener)
     work.dropped, work.orphans = upkeep.dropped, tuple(plan.orphans)
     work.size_before, work.size_after = before, measure(directory, repository).total
     ordinary_ns = int(policy.maintenance.grace_seconds * 1e9)
@@ -256,3 +257,14 @@ def carry_out_prune(
     work.seconds = round(time.monotonic() - began, 3)
     record(context, work.line(operation, "done"), listener)
     return Pruned(operation, plan, upkeep, work)
+
+
+def _drop_hidden(context: UserContext, policy: CheckpointPolicy, now: bool, listener: Listener) -> None:
+    """The hidden half of what was dropped goes with it, when it cannot be brought back any more."""
+    from .hidden.record import hidden_exists
+
+    if hidden_exists(context):
+        from .hidden.retention import drop_unneeded
+
+        with checkpoint_store(context, listener) as store:
+            drop_unneeded(context, store, total=policy.hidden_total, now=now, listener=listener)

@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from safekept.checkpoints.project import find_root, holds_too_much, refuse_others
 from safekept.checkpoints.store import Store
@@ -23,6 +24,9 @@ from ..base.record import record, recording
 from .guarding import forbidden_roots
 from .project import NoSuchDirectory, checkpoint_directory
 
+if TYPE_CHECKING:
+    from safekept.checkpoints.scan import KeptLook
+
 
 class NotAProject(SafekeptError):
     code = "not-a-project"
@@ -35,6 +39,7 @@ class CheckpointPolicy:
     take: TakeSettings = field(default_factory=TakeSettings)
     maintenance: MaintenanceSettings = field(default_factory=MaintenanceSettings)
     delete_orphans: bool = True
+    hidden_total: int = 10_000_000_000  # bytes that the hidden halves of all projects may take; 0: no limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,8 @@ class CheckpointTaken:
     project: str
     taken: Taken
     facts: CheckpointFacts  # what the journal says of it, and every document
+    hidden: KeptLook | None = None  # what holds the hidden half
+    hidden_error: SafekeptError | None = None  # why nothing does
 
 
 def take_checkpoint(
@@ -79,16 +86,47 @@ def take_checkpoint(
             always=True,
             listener=listener,
         )
+    kept, failure = _keep_hidden(context, project, taken, listener)
     work = CheckpointFacts(
         project=project,
         id=taken.checkpoint.id if taken.checkpoint else None,
         reason=reason,
         skipped=len(taken.skipped),
+        hidden=kept.files if kept is not None else None,
         seconds=taken.seconds,
     )
-    record(context, work.line(operation, "done"), listener)
+    record(context, work.line(operation, "incomplete" if failure else "done"), listener)
     start_if_due(place, policy.maintenance, written=taken.written, packs=taken.packs)
-    return CheckpointTaken(operation, project, taken, work)
+    return CheckpointTaken(operation, project, taken, work, kept, failure)
+
+
+def _keep_hidden(
+    context: UserContext, project: str, taken: Taken, listener: Listener
+) -> tuple[KeptLook | None, SafekeptError | None]:
+    """The hidden half; what is wrong with it is no trouble of the visible one."""
+    look = taken.hidden
+    if look is None:
+        return None, None
+    from .hidden.record import forget_trouble, keep_nothing, kept_looks, note_trouble
+
+    try:
+        if (known := kept_looks(context, project).looks.get(look.id)) is not None:
+            return known, None
+        if look.empty:
+            return keep_nothing(context, project, look), None
+        from .hidden.keeping import keep_hidden
+
+        kept = keep_hidden(context, project, look, isolated=True, listener=listener)
+    except SafekeptError as error:
+        note_trouble(context, project, error.what)
+        return None, error
+    except OSError as error:
+        from .hidden.repository import not_ready
+
+        note_trouble(context, project, error.strerror or str(error))
+        return None, not_ready(error.strerror or str(error))
+    forget_trouble(context, project)
+    return kept, None
 
 
 def _named(project: str, directory: str, files: Sequence[str]) -> tuple[str, ...]:

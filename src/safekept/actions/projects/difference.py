@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 
 from safekept.checkpoints.checkpoint import Checkpoint, FileState
 from safekept.checkpoints.points import (
     ReconstructedState,
     find_checkpoint,
     find_files,
+    hidden_below,
     reconstruct_all,
     text_difference,
     visible_state,
@@ -37,6 +39,10 @@ class PointDifference:
     point: Checkpoint | HomePoint
     files: tuple[str, ...]
     lines: tuple[str, ...]
+    asked: tuple[str, ...] = ()  # what was asked for by name; empty: everything
+
+    def wanted(self, path: str) -> bool:
+        return _Wanted(self.asked)(path)
 
     def as_dict(self) -> dict[str, object]:
         about = ("home", "home_point") if isinstance(self.point, HomePoint) else ("project", "checkpoint")
@@ -92,8 +98,11 @@ def project_difference(
         pairs = pairs_of(reading, older, ReconstructedState(live))
         if files:
             then, now = older.state(reading), reading.state(live)
-            wanted = _Wanted(find_files(reading, project, point, files, directory, then, now))
+            may_be_hidden = hidden_below(reading.state(point), now) if live.hidden else None
+            asked = find_files(reading, project, point, files, directory, then, now, may_be_hidden)
+            wanted = _Wanted(asked)
             pairs = [pair for pair in pairs if wanted(pair[0])]
+            return replace(_told(reading, point, pairs), asked=asked)
         return _told(reading, point, pairs)
 
 

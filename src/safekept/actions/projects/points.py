@@ -212,8 +212,9 @@ class Points:
 
             return home_difference(self.context, target.id, files, self.directory, self._listener)
         from .difference import project_difference
+        from .hidden.difference import with_hidden
 
-        return project_difference(
+        found = project_difference(
             self._store,
             target.place,
             target.id,
@@ -221,6 +222,9 @@ class Points:
             directory=self.directory,
             settings=self._settings,
         )
+        if self._settings is None:
+            return found
+        return with_hidden(self.context, self._store, found, self._settings)
 
     # ── going back ─────────────────────────────────────────────────────────────────────────────────
 

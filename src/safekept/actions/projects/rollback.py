@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from safekept.checkpoints.checkpoint import Checkpoint
 from safekept.checkpoints.rollback import (
@@ -30,6 +31,9 @@ from ..base.context import UserContext
 from ..base.operations.projects import RollbackFacts, RollbackUndoFacts
 from ..base.record import record, recording
 from .project import checkpoint_directory, need_project
+
+if TYPE_CHECKING:
+    from .hidden.rollback import HiddenRollback
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +139,21 @@ def rollback_in(
             stack.enter_context(recording(context, operation, work, listener))
         stack.enter_context(rollback_lock(store, project))
         plan = _plan(store, project, request, listener)
+        hidden = _hidden_half(context, store, plan, request, listener)
         if request.dry_run:
+            if hidden is not None:
+                hidden.show()
             _leave_as_found(plan)
             return RollbackOutcome(operation, plan, None, request.undo)
         _ask_whether_agreed(request, plan)
-        done = roll_back(store, plan, settings=request.settings, session=request.session, listener=listener)
+        done = roll_back(
+            store,
+            plan,
+            settings=request.settings,
+            session=request.session,
+            hidden=hidden.land if hidden is not None else None,
+            listener=listener,
+        )
         sessions = _sessions(store, project) if done.done else ()
     _tell(work, done)
     work.seconds = round(time.monotonic() - began, 3)
@@ -147,6 +161,31 @@ def rollback_in(
     if done.done:
         _tell_agents(context, plan, request.undo, sessions)
     return RollbackOutcome(operation, plan, done, request.undo)
+
+
+def _hidden_half(
+    context: UserContext, store: Store, plan: RollbackPlan, request: RollbackRequest, listener: Listener
+) -> HiddenRollback | None:
+    """What is to be done about ignored files, secrets and large files; None where nothing is.
+
+    Nothing of the vault is loaded to find that out.
+    """
+    look = plan.hidden
+    if look is None:
+        return None
+    from .hidden.record import kept_looks
+
+    then = kept_looks(context, plan.project).of(plan.target)
+    if then is None:
+        if not look.empty:
+            plan.remarks.append(f"ignored files and secrets were not kept at {plan.target.id}: they stay")
+        return None
+    if then.look == look.id:
+        plan.settle_hidden()
+        return None
+    from .hidden.rollback import hidden_rollback
+
+    return hidden_rollback(context, store, plan, overwrite_mine=request.overwrite_mine, listener=listener)
 
 
 def _plan(store: Store, project: str, request: RollbackRequest, listener: Listener) -> RollbackPlan:

@@ -307,6 +307,12 @@ def _open(context: UserContext, storage: Storage, listener: Listener, *, cache: 
     raise AssertionError("asked at least once")
 
 
+def open_storage(context: UserContext, storage: Storage, listener: Listener = silent) -> Repository:
+    """Another repository that opens as the vault does; closed where it does not."""
+    with _closed_on_error(storage):
+        return _open(context, storage, listener)
+
+
 def _kept_secret(context: UserContext) -> Secret | None:
     """The copy of the key behind the seat belt, for when an `rm` took the key file."""
     path = os.path.join(context.places.data_directory, KEPT, "vault.key")

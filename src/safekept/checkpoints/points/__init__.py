@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from safekept.core.doors import doors
 
 if TYPE_CHECKING:
-    from .addressing import FileNotInCheckpoint, find_checkpoint, find_files
+    from .addressing import FileNotInCheckpoint, find_checkpoint, find_files, hidden_below
     from .differences import Changes, count_pairs, missed, text_difference, vanished
     from .readonly_view import borrowed
     from .reconstructed_state import ReconstructedState, numbered, reconstruct_all
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __getattr__ = doors(
     __name__,
     {
-        "addressing": "FileNotInCheckpoint find_checkpoint find_files",
+        "addressing": "FileNotInCheckpoint find_checkpoint find_files hidden_below",
         "differences": "Changes count_pairs missed text_difference vanished",
         "readonly_view": "borrowed",
         "reconstructed_state": "ReconstructedState numbered reconstruct_all",

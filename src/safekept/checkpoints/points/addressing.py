@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
@@ -26,6 +26,7 @@ from ..checkpoint import (
     is_checkpoint_id,
 )
 from ..store.store import Store
+from ..store.tree_state import TreeState
 from .reconstructed_state import LeftOut, numbered
 
 _KEPT = "Nothing was changed"
@@ -116,10 +117,12 @@ def find_files(
     cwd: str,
     then: Mapping[str, FileState],
     now: Mapping[str, FileState],
+    hidden: Callable[[str], bool] | None = None,
 ) -> tuple[str, ...]:
     """The paths, below the project, of files or directories that were asked for.
 
-    Raises FileOutsideProject, and FileNotInCheckpoint for one that nobody knows.
+    `hidden` says whether the hidden half may know a path. Raises FileOutsideProject, and FileNotInCheckpoint
+    for one that nobody knows.
     """
     found = []
     for word in files:
@@ -144,11 +147,18 @@ def find_files(
                 project=project,
             )
         known = [path for path in candidates if _known(path, then) or _known(path, now)]
+        known = known or [path for path in candidates if hidden is not None and hidden(path)]
         if not known:
             near = near_names([*then, *now], candidates[-1])
             raise _not_there(store, project, checkpoint, word, candidates, near)
         found.append(known[0])
     return tuple(dict.fromkeys(found))
+
+
+def hidden_below(*states: TreeState) -> Callable[[str], bool]:
+    """Whether a path may be in the hidden half: something at or above it is not in the visible one."""
+    left_out = [LeftOut(state) for state in states]
+    return lambda path: any(one.find(path) is not None for one in left_out)
 
 
 def _candidates(project: str, word: str, cwd: str) -> list[str | None]:

@@ -20,7 +20,7 @@ from ..store.repository import DIRECTORIES, IDENTITY
 from ..store.store import Store
 
 #: What is known of a project; with its cache a look costs a walk, and no file is read that is as it was.
-_RECORDS = ("project", "ledger", "rollback.jsonl", "cache", "packs", "named")
+_RECORDS = ("project", "ledger", "rollback.jsonl", "cache", "packs", "named", "hidden")
 #: What makes the place a repository; of its own they would be made durable, which takes longer than a look.
 _REPOSITORY = ("HEAD", "config", "info/attributes", IDENTITY)
 

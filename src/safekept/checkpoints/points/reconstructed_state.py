@@ -68,6 +68,8 @@ class ReconstructedState:
 
     def differs(self, store: Store, other: ReconstructedState) -> bool:
         """Whether a person would see a difference between the two."""
+        if self.base.hidden and other.base.hidden and self.base.hidden != other.base.hidden:
+            return True
         pairs = {path: (one, two) for path, one, two in store.difference(self.base, other.base)}
         alike = [path for path in self.over.keys() | other.over.keys() if path not in pairs]
         if alike:  # the same in both full points

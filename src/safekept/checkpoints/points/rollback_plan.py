@@ -7,12 +7,15 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from safekept.core.files import durable_write, private_directory, write_all
 from safekept.core.records import dataclass
 
 from ..checkpoint import LOOKED_AT, REASONS, Checkpoint, FileState, Skipped
+
+if TYPE_CHECKING:
+    from ..scan.hidden import HiddenLook
 
 # The record of a project's rollbacks: what lets a killed one be finished or taken back.
 # `projects/<id>/rollback.jsonl`, one object per line: `begun` (names of ours that may be lying about),
@@ -96,13 +99,18 @@ LEFT = {
     "not-permitted": "belongs to somebody else",
     "mount": "another filesystem is mounted there",
     "not-set": "its mode or time could not be put back",
+    "hidden-shut": "kept encrypted, and that could not be read or brought back",
+    "not-kept": "is there and is not kept, so it stays as it is",
 }
 
+#: Why the visible half leaves something to the hidden one.
+HIDDEN_REASONS = ("ignored", "secret", "excluded", "oversize", "changing")
 #: How a plan names the project's own directory.
 OWN = "."
 #: What was left although it should have come back, or gone.
 _INCOMPLETE = (
     *("damaged", "changed", "held", "case", "in-the-way", "mount", "not-permitted", "unreadable", "not-set"),
+    "hidden-shut",
 )
 #: What stays because it is somebody's later work, or is never written by anybody but git.
 _THEIRS = ("mine", "since", "git")
@@ -180,6 +188,8 @@ class RollbackPlan:
     remarks: list[str] = field(default_factory=list)
     made_project: bool = False  # the project was gone, and its directory was made again
     made: tuple[str, ...] = ()  # that directory, and those above it that were gone with it, outermost first
+    hidden: HiddenLook | None = None  # what the undo point found hidden; None: it was not looked at
+    undone: str | None = None  # the id that the rollback went back to which this one undoes
     root: FileState | None = None  # the project's own directory as it was; None where that is not known
     root_now: FileState | None = None
     then: Mapping[str, FileState] = field(default_factory=dict, repr=False)  # as it was
@@ -195,6 +205,11 @@ class RollbackPlan:
         return any(
             one.reason in _INCOMPLETE or (one.path in self.then and one.reason not in _THEIRS) for one in left
         )
+
+    def settle_hidden(self) -> None:
+        """Nothing hidden changed: what the visible half leaves to the other is covered, and as it was."""
+        self.not_covered = [one for one in self.not_covered if one.reason not in HIDDEN_REASONS]
+        self.gone = [one for one in self.gone if one.reason not in HIDDEN_REASONS]
 
     def counts(self) -> dict[str, int]:
         found: dict[str, int] = {}

@@ -11,8 +11,10 @@ from safekept.core.doors import doors
 
 if TYPE_CHECKING:
     from .planning import unmake
+    from .proving import Damaged, FileContents, StoredContents
     from .recovery import recover, rollback_lock
     from .rollback import RollbackPlan, RolledBack, plan_rollback, plan_undo, roll_back
+    from .second_half import SecondHalf, land_second_half, plan_second_half, settle_visible
     from .undo_point import as_it_is
     from .unpacking import size_of, unpack
 
@@ -20,8 +22,10 @@ __getattr__ = doors(
     __name__,
     {
         "planning": "unmake",
+        "proving": "FileContents Damaged StoredContents",
         "recovery": "recover rollback_lock",
         "rollback": "RollbackPlan RolledBack plan_rollback plan_undo roll_back",
+        "second_half": "SecondHalf land_second_half plan_second_half settle_visible",
         "undo_point": "as_it_is",
         "unpacking": "size_of unpack",
     },

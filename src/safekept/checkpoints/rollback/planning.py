@@ -13,7 +13,7 @@ from safekept.core.events import Listener, silent
 from safekept.core.next_step import NextStep
 
 from ..checkpoint import Checkpoint, FileState, NoSuchCheckpoint
-from ..points.addressing import find_checkpoint, find_files
+from ..points.addressing import find_checkpoint, find_files, hidden_below
 from ..points.attribution import changed_by_user, marks_amid_turns
 from ..points.differences import Renamed, missed, vanished
 from ..points.reconstructed_state import Absence, LeftOut, States, named_paths, reconstruct
@@ -90,7 +90,9 @@ def _planned(
             other=target.project,
         )
     plan = RollbackPlan(project, target, undo, made_project=bool(made), made=made)
+    plan.undone = undone
     _Filling(store, plan, keeping, overwrite_mine).fill(files, cwd, undone)
+    plan.hidden = keeping.hidden
     if not plan.undo.full and not files:
         plan.remarks.append(ONLY_NAMED)
     return plan
@@ -117,14 +119,15 @@ class _Filling:
         rebuilt = reconstruct(self.store, self.points, plan.target, plan.undo)
         plan.then, now = rebuilt.state(states), states(plan.undo)
         if files:
-            plan.files = find_files(self.store, plan.project, plan.target, files, cwd, plan.then, now)
+            hidden = hidden_below(states(rebuilt.base), now) if plan.undo.hidden else None
+            plan.files = find_files(self.store, plan.project, plan.target, files, cwd, plan.then, now, hidden)
         wanted: Callable[[str], bool] = _Wanted(plan.files)
         if undone is not None and not plan.made_project:
             undoing_it = undoing(self.store, states, self.points, plan.target, undone)
         if undoing_it is not None:
             wanted = undoing_it.changed
         with ProjectTree(plan.project) as ground:
-            on_disk = _looking(ground)
+            on_disk = looking_at(ground)
             if names := missing_from_point(plan.then, now, wanted, on_disk):
                 plan.undo = self.keeping.take_again(plan.undo, names)
                 now = states(plan.undo)
@@ -208,7 +211,12 @@ class _Filling:
         ]
 
 
-def _looking(ground: ProjectTree) -> Callable[[str], int]:
+def wanted_among(files: tuple[str, ...]) -> Callable[[str], bool]:
+    """Whether a path was asked for; no files: every path was."""
+    return _Wanted(files)
+
+
+def looking_at(ground: ProjectTree) -> Callable[[str], int]:
     def on_disk(path: str) -> int:
         try:
             facts = ground.look(path)

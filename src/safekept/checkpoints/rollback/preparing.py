@@ -14,10 +14,9 @@ from safekept.core.sqlite import SIDECARS, is_database
 
 from ..checkpoint import FileState
 from ..points.rollback_plan import OWN, Left, RollbackPlan, Step, file_mode, parents
-from ..store.store import Store
 from .placing import Change, FileStamp
 from .project_tree import ProjectTree, alike_names
-from .proving import Damaged, Proof, checked_content, open_elsewhere, prove
+from .proving import Damaged, FileContents, Proof, open_elsewhere, prove
 
 _ORDER = {"take": 0, "rmdir": 1, "mkdir": 2, "swap": 3, "put": 4, "set": 5}
 
@@ -45,11 +44,11 @@ class Preparation:
     def __init__(
         self,
         ground: ProjectTree,
-        store: Store,
+        contents: FileContents,
         plan: RollbackPlan,
         scratch: str,
     ) -> None:
-        self.ground, self.store, self.plan = ground, store, plan
+        self.ground, self.contents, self.plan = ground, contents, plan
         self.then, self.now, self.scratch = plan.then, plan.now, scratch
         self.out = Prepared()
         self.going = {
@@ -75,7 +74,7 @@ class Preparation:
         proof = Proof()
         if step.takes:
             assert step.now is not None
-            proof = prove(self.ground, self.store, step.path, step.now, self.scratch)
+            proof = prove(self.ground, self.contents, step.path, step.now, self.scratch)
             if proof.reason:
                 self.out.left.append(Left(step.path, proof.reason, proof.detail))
                 return
@@ -182,7 +181,7 @@ class Preparation:
         if state.kind != "file" or state.size < 512:
             return False
         with contextlib.suppress(Damaged):
-            return is_database(next(iter(checked_content(self.store, state)), b""))
+            return is_database(next(iter(self.contents.chunks(state)), b""))
         return False
 
     def _foreign_log(self, step: Step, proof: Proof) -> str | None:
@@ -201,7 +200,7 @@ class Preparation:
             if path in going or path in planned or self.ground.look(path) is None:
                 continue
             state = self.now.get(path)
-            own = prove(self.ground, self.store, path, state, self.scratch) if state is not None else None
+            own = prove(self.ground, self.contents, path, state, self.scratch) if state is not None else None
             if own is None or own.reason or own.old is None:
                 return path
             proof.sidecars.append((path, own.old))

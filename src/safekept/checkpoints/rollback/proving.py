@@ -13,6 +13,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
 from safekept.core.entries import EntryLost
 from safekept.core.errors import SafekeptError
@@ -63,10 +64,35 @@ def checked_content(store: Store, state: FileState) -> Iterator[bytes]:
         raise Damaged(f"object {state.oid} has other bytes than its name says")
 
 
-def read_back(store: Store, state: FileState) -> bytes:
+class FileContents(Protocol):
+    """Where the bytes behind a state are read."""
+
+    def chunks(self, state: FileState) -> Iterator[bytes]:
+        """All of them, in pieces. Raises Damaged where they are not what was stored."""
+        ...
+
+    def holds(self, state: FileState, size: int, chunks: Iterable[bytes]) -> bool:
+        """Whether these are the very same bytes."""
+        ...
+
+
+class StoredContents:
+    """Those of checkpoints: objects of the store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def chunks(self, state: FileState) -> Iterator[bytes]:
+        return checked_content(self._store, state)
+
+    def holds(self, state: FileState, size: int, chunks: Iterable[bytes]) -> bool:
+        return blob_name(size, chunks, state.oid) == state.oid
+
+
+def read_back(contents: FileContents, state: FileState) -> bytes:
     """Read an object whole; returns its first bytes. Raises Damaged."""
     head = b""
-    for chunk in checked_content(store, state):
+    for chunk in contents.chunks(state):
         if len(head) < 16:
             head += chunk[: 16 - len(head)]
     return head
@@ -109,10 +135,10 @@ class Proof:
         self.sidecars: list[tuple[str, FileStamp]] = []
 
 
-def prove(ground: ProjectTree, store: Store, path: str, state: FileState, scratch: str) -> Proof:
+def prove(ground: ProjectTree, contents: FileContents, path: str, state: FileState, scratch: str) -> Proof:
     """Prove one path. `reason` says why it must be left; raises UndoPointFailed where the store fails."""
     try:
-        head = read_back(store, state)
+        head = read_back(contents, state)
     except Damaged as error:
         raise undo_point_failed(path, str(error)) from error
     facts = ground.look(path)
@@ -120,35 +146,37 @@ def prove(ground: ProjectTree, store: Store, path: str, state: FileState, scratc
         return Proof(reason="changed", detail="it is gone")
     try:
         if state.kind == "symlink":
-            return _link(ground, path, state, facts)
+            return _link(ground, contents, path, state, facts)
         if not stat.S_ISREG(facts.st_mode):
             return Proof(reason="changed")
         if is_database(head):
-            proof = _database(ground, path, state, facts, scratch)
+            proof = _database(ground, contents, path, state, facts, scratch)
             proof.database = True
             return proof
-        return _file(ground, path, state)
+        return _file(ground, contents, path, state)
     except OSError as error:
         return Proof(reason="changed", detail=error.strerror or str(error))
 
 
-def _link(ground: ProjectTree, path: str, state: FileState, facts: os.stat_result) -> Proof:
+def _link(
+    ground: ProjectTree, contents: FileContents, path: str, state: FileState, facts: os.stat_result
+) -> Proof:
     if not stat.S_ISLNK(facts.st_mode):
         return Proof(reason="changed")
     text = ground.link_text(path)
-    if blob_name(len(text), [text], state.oid) != state.oid:
+    if not contents.holds(state, len(text), [text]):
         return Proof(reason="changed")
     return Proof(FileStamp.of(facts))
 
 
-def _file(ground: ProjectTree, path: str, state: FileState) -> Proof:
+def _file(ground: ProjectTree, contents: FileContents, path: str, state: FileState) -> Proof:
     descriptor = ground.open(path)
     try:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode) or facts.st_size != state.size:
             return Proof(reason="changed")
-        name = blob_name(state.size, _read(descriptor), state.oid)
-        if name != state.oid or FileStamp.of(os.fstat(descriptor)) != FileStamp.of(facts):
+        same = contents.holds(state, state.size, _read(descriptor))
+        if not same or FileStamp.of(os.fstat(descriptor)) != FileStamp.of(facts):
             return Proof(reason="changed")
         return Proof(FileStamp.of(facts))
     finally:
@@ -177,7 +205,14 @@ def open_elsewhere(full: str) -> str:
     return ""
 
 
-def _database(ground: ProjectTree, path: str, state: FileState, facts: os.stat_result, scratch: str) -> Proof:
+def _database(
+    ground: ProjectTree,
+    contents: FileContents,
+    path: str,
+    state: FileState,
+    facts: os.stat_result,
+    scratch: str,
+) -> Proof:
     from safekept.core.sqlite.capture import CaptureOptions, capture
 
     # Asked before it is opened here: closing it would drop the locks that this process may have on it.
@@ -185,18 +220,18 @@ def _database(ground: ProjectTree, path: str, state: FileState, facts: os.stat_r
         return Proof(reason="held", detail=held)
     before = _stamps(ground, path)
     if len(before) == 1:
-        proof = _file(ground, path, state)
+        proof = _file(ground, contents, path, state)
         if not proof.reason:
             return proof
     try:
         content = capture(ground.full(path), path, CaptureOptions(scratch, check=False))
         try:
-            name = blob_name(content.size, content.chunks(), state.oid)
+            same = contents.holds(state, content.size, content.chunks())
         finally:
             content.close()
     except EntryLost as error:
         return Proof(reason="changed", detail=str(error))
-    if name != state.oid or _stamps(ground, path) != before:
+    if not same or _stamps(ground, path) != before:
         return Proof(reason="changed")
     proof = Proof(FileStamp.of(facts))
     proof.sidecars = [(path + suffix, before[suffix]) for suffix in SIDECARS if suffix in before]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import time
+from collections.abc import Callable
 from dataclasses import field
 
 from safekept.core.events import Event, Listener, silent
@@ -26,6 +27,7 @@ from ..take.taking import TakeSettings
 from .planning import NothingToUndo, plan_rollback, plan_undo
 from .preparing import Preparation, Prepared
 from .project_tree import ProjectTree, check_project
+from .proving import FileContents, StoredContents
 from .recovery import Recovered, after_mark, recover, recover_locked, rollback_lock
 from .run import RollbackFailed, finish, go_back, go_forward, open_up, stage
 
@@ -98,16 +100,22 @@ def roll_back(
     *,
     settings: TakeSettings | None = None,
     session: str = "",
+    hidden: Callable[[RolledBack], None] | None = None,
     listener: Listener = silent,
 ) -> RolledBack:
-    """Carry a plan out. Raises UndoPointFailed, RollbackFailed (all is as it was) or RollbackStuck."""
+    """Carry a plan out. Raises UndoPointFailed, RollbackFailed (all is as it was) or RollbackStuck.
+
+    `hidden` brings the hidden half back when this half is there, and adds what it did.
+    """
     began = time.monotonic()
     result = RolledBack(plan, left=list(plan.left), remarks=list(plan.remarks))
     with rollback_lock(store, plan.project):
         recover_locked(store, plan.project, settings, listener)
         check_project(plan.project, plan.target.id)
         if plan.steps:
-            _carry_out(store, plan, result, listener)
+            carry_out(store, plan, result, StoredContents(store), listener)
+        if hidden is not None:
+            hidden(result)
         if result.done:
             result.after = after_mark(
                 store,
@@ -123,12 +131,15 @@ def roll_back(
     return result
 
 
-def _carry_out(store: Store, plan: RollbackPlan, result: RolledBack, listener: Listener) -> None:
+def carry_out(
+    store: Store, plan: RollbackPlan, result: RolledBack, contents: FileContents, listener: Listener
+) -> None:
+    """Prove, stage and swap in one half; what was done is added to the result."""
     journal = RollbackJournal(store.project_directory(plan.project))
     with ProjectTree(plan.project) as ground:
         scratch = store.project_directory(plan.project)
         try:
-            prepared = Preparation(ground, store, plan, scratch).run(listener)
+            prepared = Preparation(ground, contents, plan, scratch).run(listener)
         except OSError as error:
             raise _failed(plan, error) from error
         operation = new_id()
@@ -148,7 +159,7 @@ def _carry_out(store: Store, plan: RollbackPlan, result: RolledBack, listener: L
             )
             for path, mode in opened.items():
                 ground.set_outside(path, mode | 0o300, None)
-            stage(ground, store, prepared, listener)
+            stage(ground, contents, prepared, listener)
             if len(prepared.content) > 32:
                 sync_filesystem(plan.project)
             journal.write("committed", operation, **_listed(prepared))
@@ -207,7 +218,7 @@ def _swap(
     result.left += outcome.left + not_set
     not_made = {left.path for left in outcome.left}
     made = [change for change in outcome.made if change.path not in not_made]
-    result.done = [(change.path, change.action) for change in made if change.action]
+    result.done += [(change.path, change.action) for change in made if change.action]
     result.done += [(change.path or OWN, change.action) for change in outsides if change.action]
     result.done.sort()
     try:

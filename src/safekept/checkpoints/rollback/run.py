@@ -21,18 +21,17 @@ from safekept.core.records import dataclass
 
 from ..checkpoint import FileState
 from ..points.rollback_plan import OWN, Left
-from ..store.store import Store
 from .placing import Change, clear_away, make, take_back
 from .preparing import Prepared
 from .project_tree import ProjectTree
-from .proving import Damaged, checked_content, open_elsewhere
+from .proving import Damaged, FileContents, open_elsewhere
 
 # Every new content of a rollback, written beside its target before anything is changed. Until this is
 # done nothing of the project is touched, apart from names of our own. A full disk, a damaged object or a
 # directory that may not be written is met here.
 
 
-def stage(ground: ProjectTree, store: Store, prepared: Prepared, listener: Listener) -> None:
+def stage(ground: ProjectTree, contents: FileContents, prepared: Prepared, listener: Listener) -> None:
     """Write every new content under its name of ours, with its mode and time, and make it durable.
 
     What the store cannot give back whole is left out, and listed. Raises OSError.
@@ -43,7 +42,7 @@ def stage(ground: ProjectTree, store: Store, prepared: Prepared, listener: Liste
     for number, change in enumerate(waiting):
         listener(Event("stage", number, len(waiting), unit="files", path=change.path))
         try:
-            change.new = _stage_one(ground, store, change, prepared.content[change.aside], few)
+            change.new = _stage_one(ground, contents, change, prepared.content[change.aside], few)
         except Damaged as error:
             ground.unlink(change.aside)
             damaged.append((change.path, str(error)))
@@ -51,16 +50,18 @@ def stage(ground: ProjectTree, store: Store, prepared: Prepared, listener: Liste
         prepared.drop(path, "damaged", why)
 
 
-def _stage_one(ground: ProjectTree, store: Store, change: Change, state: FileState, sync: bool) -> int:
+def _stage_one(
+    ground: ProjectTree, contents: FileContents, change: Change, state: FileState, sync: bool
+) -> int:
     parent, name = ground.parent(change.aside)
     if state.kind == "symlink":
-        text = b"".join(checked_content(store, state))
+        text = b"".join(contents.chunks(state))
         os.symlink(text, os.fsencode(name), dir_fd=parent)
     else:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(name, flags, 0o600, dir_fd=parent)
         try:
-            for chunk in checked_content(store, state):
+            for chunk in contents.chunks(state):
                 write_all(descriptor, chunk)
             if change.owner is not None:
                 os.fchown(descriptor, *change.owner)

@@ -11,6 +11,7 @@ import contextlib
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
@@ -25,6 +26,9 @@ from ..store.store import Store
 from ..store.tree_state import TreeState
 from ..take.taking import Taken, TakeSettings, TooManyFiles, take
 from .proving import no_undo_point, room
+
+if TYPE_CHECKING:
+    from ..scan.hidden import HiddenLook
 
 # What undoing a rollback may touch: what that rollback changed, and nothing that was changed since.
 
@@ -115,6 +119,7 @@ class UndoPoint:
             listener,
             LOOKED_AT if looking else "before a rollback",
         )
+        self.hidden: HiddenLook | None = None  # what it found hidden
         self._names: list[str] | None = None  # of a directory that is no project: all that is known of it
 
     def take(self) -> Checkpoint:
@@ -166,7 +171,7 @@ class UndoPoint:
             raise no_undo_point(self.project, error.strerror or str(error), room(error)) from error
 
     def _sound(self, answer: Taken) -> Checkpoint:
-        undo = answer.checkpoint
+        undo, self.hidden = answer.checkpoint, answer.hidden
         if undo is None or not (undo.full or self._names is not None):
             why = "; ".join(answer.remarks) or "the project could not be read whole"
             raise no_undo_point(self.project, why)

@@ -15,6 +15,7 @@ import contextlib
 import marshal
 import os
 import struct
+from collections.abc import Iterable
 from dataclasses import field
 from typing import Any
 
@@ -197,6 +198,10 @@ class View:
     def walked(self, folders: dict[bytes, Folder]) -> None:
         """The result of a full pass: nothing else is known from now on."""
         self._over, self._full = folders, True
+
+    def folders(self) -> Iterable[tuple[bytes, Folder]]:
+        """Every folder, by its path. After a full pass only."""
+        return self._over.items()
 
     def before(self, path: bytes) -> Folder | None:
         """A folder as the last checkpoint has it."""

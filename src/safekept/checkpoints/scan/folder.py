@@ -191,6 +191,11 @@ class Folder:
         codes = self.codes
         return codes.count(PLAIN) + codes.count(SYMLINK) + codes.count(DATABASE)
 
+    def size(self) -> int:
+        """How many bytes those have."""
+        sizes = self.marks[2::WIDTH]
+        return sum(size for size, code in zip(sizes, self.codes, strict=True) if code in STORED)
+
     def tree_entries(self) -> list[tuple[bytes, bytes, bytes]]:
         """The entries of `files/<directory>`."""
         entries, oids = [], bytes(self.oids)

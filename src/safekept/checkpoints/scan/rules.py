@@ -67,6 +67,8 @@ class Rules:
             [name for name in FILES if name not in taken_back]
             + [name for name in names if not name.endswith("/")]
         )
+        self._own_directories = _union([name.rstrip("/") for name in names])
+        self._own_files = _union([name for name in names if not name.endswith("/")])
         self._paths = _union([pattern.strip("/") for pattern in more if "/" in pattern.rstrip("/")])
         self._secret_files, self._secret_directories = _union(SECRET_FILES), _union(SECRET_DIRECTORIES)
         self._no_secrets = frozenset(map(os.fsencode, NO_SECRETS))
@@ -75,7 +77,7 @@ class Rules:
         """The reason why a name is left out: "git", "secret", "excluded"; None to keep it."""
         if name[:1] == b"." and name.lower() == b".git":
             return "git"
-        if name.startswith(_OURS):
+        if self.ours(name):
             return "excluded"  # staged by a rollback that runs, or was killed
         if is_directory:
             if self._secret_directories.match(name):
@@ -89,6 +91,19 @@ class Rules:
         if self.excluded and self._paths.match(directory + b"/" + name if directory else name):
             return "excluded"
         return None
+
+    @staticmethod
+    def ours(name: bytes) -> bool:
+        """Whether it is a name that only safekept gives, for a moment."""
+        return name.startswith(_OURS)
+
+    def by_user(self, directory: bytes, name: bytes, is_directory: bool) -> bool:
+        """Whether a user's own pattern leaves it out, and not the list."""
+        if not self.excluded:
+            return False
+        own = self._own_directories if is_directory else self._own_files
+        path = directory + b"/" + name if directory else name
+        return bool(own.match(name) or self._paths.match(path))
 
     def secret(self, path: bytes) -> bool:
         """Whether a file lies in a place for secrets or is one by its name."""

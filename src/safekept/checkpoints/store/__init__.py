@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .refs import STALE, sweep_stale_lock
     from .repository import StoreUnusable, belt_of
     from .store import Store
+    from .tree_state import TreeState
 
 __getattr__ = doors(
     __name__,
@@ -19,5 +20,6 @@ __getattr__ = doors(
         "refs": "STALE sweep_stale_lock",
         "repository": "StoreUnusable belt_of",
         "store": "Store",
+        "tree_state": "TreeState",
     },
 )

@@ -121,6 +121,7 @@ def from_facts(facts: Mapping[str, object], commit: str) -> Checkpoint:
         full=bool(facts["full"]),
         files=int(facts["files"]),  # type: ignore[call-overload]
         skipped=int(facts["skipped"]),  # type: ignore[call-overload]
+        hidden=str(facts.get("hidden", "")),
     )
 
 

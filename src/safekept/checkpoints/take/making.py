@@ -11,6 +11,7 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from safekept.core.events import Event, Listener
 
@@ -27,7 +28,10 @@ from ..store.pack_writer import PackWriter
 from ..store.store import Store
 from .named import Named, NamedRecord, relative_names
 from .objects import Gather, Trees
-from .taken import Taken, TakeSettings, project_gone, too_many_files
+from .taken import Seen, Taken, TakeSettings, project_gone, too_many_files
+
+if TYPE_CHECKING:
+    from ..scan.hidden import HiddenLook
 
 #: From so many files on it pays to look whether the store has them already.
 _WORTH_A_LOOK = 100
@@ -72,8 +76,11 @@ class Making:
         facts = cache.facts
         self.files = facts.files
         view = View(cache)
+        hidden = None
         if passing:
             self._walk(cache, view, not walked)
+            hidden = self._look_at_hidden(view) if walked else None
+            start = replace(start, hidden=hidden.id if hidden is not None else "")
         self._named(view, start, names, passing)
         checkpoint = None
         with PackWriter(self.store.objects.pack_directory, self.directory, self.settings.durable) as writer:
@@ -110,6 +117,7 @@ class Making:
             gather.read,
             len(self.trust.packs),
             written=self.written,
+            hidden=hidden,
             left_out={
                 reason: tuple(map(os.fsdecode, paths))
                 for reason, paths in (view.left_out(_NAMED) if passing else {}).items()
@@ -152,6 +160,26 @@ class Making:
         view.walked(walk.folders)
         facts.rules = fingerprint
         self.listener(Event("scan", walk.files, walk.files, unit="files", path=self.project))
+
+    def look(self) -> Seen:
+        """A pass of which nothing is kept, and what is hidden."""
+        cache = self.trust.cache()
+        view = View(cache)
+        self._walk(cache, view, False)
+        size = sum(folder.size() for _, folder in view.folders())
+        return Seen(self.files, size, self._look_at_hidden(view))
+
+    def _look_at_hidden(self, view: View) -> HiddenLook | None:
+        """What the visible half does not hold; its trouble is never that of the visible half."""
+        limits = self.settings.hidden
+        if limits is None:
+            return None
+        from ..scan.hidden import look_at_hidden
+
+        limits = replace(limits, avoid=(*limits.avoid, self.store.directory))
+        with contextlib.suppress(OSError):
+            return look_at_hidden(self.root, self.directory, view, self.rules, limits)
+        return None
 
     def _named(self, view: View, start: Checkpoint, names: Sequence[str], passing: bool) -> None:
         relative, outside = relative_names(self.project, names)
@@ -256,6 +284,8 @@ def _says_the_same(start: Checkpoint, latest: Mapping[str, object]) -> bool:
     work, the turn of each begins with a point of its own.
     """
     kind = latest.get("kind")
+    if start.hidden and start.hidden != latest.get("hidden"):
+        return False
     if start.kind in ("before", "after") and latest.get("session") != start.session:
         return False
     if start.kind == "before":

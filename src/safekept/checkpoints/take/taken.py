@@ -6,7 +6,7 @@ import errno
 import os
 from collections.abc import Callable
 from dataclasses import field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
@@ -15,6 +15,9 @@ from safekept.core.records import dataclass
 from ..checkpoint import Checkpoint, Skipped
 from ..project import holds_too_much
 from ..store.repository import StoreUnusable
+
+if TYPE_CHECKING:
+    from ..scan.hidden import HiddenLimits, HiddenLook
 
 
 class ProjectGone(SafekeptError):
@@ -68,6 +71,7 @@ class TakeSettings:
     lock_wait: float = 20.0  # seconds that another taker of the same project is waited for
     durable: bool = True  # survives a power cut, not only the end of the process
     agent: str = ""  # whose turn it is, for `about.json`
+    hidden: HiddenLimits | None = None  # how much of what is hidden is kept; None: nothing of it is looked at
     seat_belt: bool | None = None  # whether the store is closed between two; None: as it has it
     guard: Guard | None = field(default=None, compare=False)  # what is never taken; None: nobody knows homes
 
@@ -86,7 +90,17 @@ class Taken:
     seconds: float = 0.0
     written: int = 0  # bytes added to the store
     left_out: dict[str, tuple[str, ...]] = field(default_factory=dict)  # the first few of them
+    hidden: HiddenLook | None = None  # what is hidden now; None: not looked at, or not in time
     repositories: tuple[str, ...] = ()  # `.git` of repositories inside the project: their files are kept
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A project that was only looked at: what a checkpoint would hold, and what is hidden."""
+
+    files: int
+    bytes: int
+    hidden: HiddenLook | None  # None: nothing hidden is kept by these settings
 
 
 DEFAULTS = TakeSettings()

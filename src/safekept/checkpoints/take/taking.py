@@ -26,7 +26,16 @@ from ..store.pack_writer import WriteFailed
 from ..store.repository import writing
 from ..store.store import Store
 from .making import Making
-from .taken import DEFAULTS, ProjectGone, Taken, TakeSettings, TooManyFiles, project_gone, store_unusable
+from .taken import (
+    DEFAULTS,
+    ProjectGone,
+    Seen,
+    Taken,
+    TakeSettings,
+    TooManyFiles,
+    project_gone,
+    store_unusable,
+)
 
 # One taker per project.
 
@@ -61,7 +70,16 @@ def project_lock(directory: str, doing: str, wait: float) -> Iterator[None]:
             inside.release()
 
 
-__all__ = ["DEFAULTS", "ProjectGone", "TakeSettings", "Taken", "TooManyFiles", "project_lock", "take"]
+__all__ = [
+    "DEFAULTS",
+    "ProjectGone",
+    "TakeSettings",
+    "Taken",
+    "TooManyFiles",
+    "look_now",
+    "project_lock",
+    "take",
+]
 
 
 def take(
@@ -115,6 +133,22 @@ def take(
     finally:
         os.close(root)
     return replace(taken, seconds=time.monotonic() - begun)
+
+
+def look_now(
+    store: Store, project: str, settings: TakeSettings = DEFAULTS, listener: Listener = silent
+) -> Seen:
+    """Look at a project, and at what is hidden in it, however long that takes; no checkpoint is taken.
+
+    Raises ProjectGone and the like, as `take` does.
+    """
+    refuse_others(project)
+    root = _open(store, project, nothing=False)
+    try:
+        making = Making(store, project, store.project_directory(project), root, settings, listener)
+        return making.look()
+    finally:
+        os.close(root)
 
 
 def _open(store: Store, project: str, nothing: bool) -> int:

@@ -258,7 +258,12 @@ def shipped_layout(name: str) -> Layout | None:
 
 @cache
 def _common() -> dict[str, Any]:
-    return read_layout(os.path.join(SHIPPED, COMMON))
+    from safekept.core.files.remakeable import shipped
+
+    common = read_layout(os.path.join(SHIPPED, COMMON))
+    rows = (row for row in shipped() if row.homes)
+    proven = (Proven(row.reason, row.contains, row.signature, row.name, row.beside) for row in rows)
+    return {**common, "proven": (*proven, *common["proven"])}
 
 
 def _files(directory: str) -> list[str]:

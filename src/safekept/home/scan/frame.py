@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import field
 
 from safekept.core.entries import Entry, Kind, Outcome, Remark
-from safekept.core.files.stable import READ
+from safekept.core.files.remakeable import begins
 from safekept.core.records import dataclass
 
 from ..layout.layout import Layout
@@ -26,25 +26,12 @@ def is_really(proven: Proven, layout: Layout, path: str, directory: int) -> bool
         below = Matcher((place, True) for place in layout.everywhere(proven.beneath))
         if not below.covers(os.path.dirname(path), directory=True):
             return False
-    return not proven.signature or _begins(directory, proven.contains, proven.signature)
+    return not proven.signature or begins(directory, proven.contains, proven.signature)
 
 
 def any_exists(full: str, proof: tuple[str, ...]) -> bool:
     """Whether one of the paths that a rule asks for exists below a directory."""
     return any(os.path.lexists(os.path.join(full, one)) for one in proof)
-
-
-def _begins(directory: int, name: str, signature: bytes) -> bool:
-    try:
-        descriptor = os.open(name, READ, dir_fd=directory)
-    except OSError:
-        return False
-    try:
-        return os.read(descriptor, len(signature)) == signature
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
 
 
 # Counting what a rule left out: honest, and never costly. A code clone of a hundred thousand files is

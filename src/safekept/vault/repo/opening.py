@@ -50,6 +50,36 @@ def make_vault(storage: Storage, secret: Secret, cost: Cost | None = None) -> tu
     return master, config, key_id
 
 
+def make_beside(storage: Storage, other: Storage, master: Key) -> tuple[Config, str]:
+    """Make an empty repository that opens with whatever opens another one: its config, and a key's id.
+
+    Both have one master key, so the key files of one open the other.
+    """
+    refuse_taken(storage)
+    storage.create()
+    copied = copy_keys(other, storage)
+    config = Config.generate()
+    try:
+        storage.write(FileKind.CONFIG, "", master.seal(config.to_json()))
+    except AlreadyStored:
+        raise VaultExists.at(storage.location) from None
+    storage.keep_reserve()
+    return config, copied[0] if copied else ""
+
+
+def copy_keys(source: Storage, target: Storage) -> list[str]:
+    """Every key file of one repository in another one of the same master key, and no others."""
+    wanted = [name for name, _ in source.list(FileKind.KEY)]
+    there = {name for name, _ in target.list(FileKind.KEY)}
+    for name in wanted:
+        if name not in there:
+            with contextlib.suppress(AlreadyStored):
+                target.write(FileKind.KEY, name, source.read(FileKind.KEY, name))
+    for name in there - set(wanted) if wanted else ():
+        target.delete(FileKind.KEY, name)
+    return wanted
+
+
 def refuse_taken(storage: Storage) -> None:
     """Raise where a vault is already, or where one lost its config: a new one must not be made there."""
     if storage.exists(FileKind.CONFIG):

@@ -22,7 +22,7 @@ from .index import BadIndex, Index, Packs, decode_index, unindexed_packs
 from .index_cache import IndexCache
 from .keys import BadKeyFile, Cost, KeyFile, Secret, read_key_files
 from .loader import BlobLoader
-from .opening import add_key_file, make_vault, open_vault
+from .opening import add_key_file, copy_keys, make_beside, make_vault, open_vault
 from .sealed_files import load_file, save_file
 
 if TYPE_CHECKING:
@@ -58,6 +58,16 @@ class Repository:
     def open(cls, storage: Storage, secret: Secret, *, cache: str = "") -> Self:
         """Open a vault. `cache` is a directory for what can be rebuilt; empty: no cache."""
         return cls(storage, *open_vault(storage, secret), cache)
+
+    @classmethod
+    def init_beside(cls, storage: Storage, other: Self, *, cache: str = "") -> Self:
+        """Make an empty repository that opens with whatever opens another one, and open it."""
+        return cls(storage, other.key, *make_beside(storage, other.storage, other.key), cache)
+
+    def share_keys(self, other: Self) -> None:
+        """Take over the key files of another repository of the same master key: as they are now."""
+        if self.key == other.key:
+            copy_keys(other.storage, self.storage)
 
     @property
     def id(self) -> str:

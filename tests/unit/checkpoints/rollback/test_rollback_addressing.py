@@ -227,7 +227,7 @@ def test_an_unknown_file_is_refused_and_who_holds_it_is_said(project):
 def test_a_secret_asked_for_by_name_is_said_to_be_unsaved(project):
     project.write(".env", "SECRET\n")
     point = project.before()
-    with pytest.raises(FileNotInCheckpoint, match="holds secrets, which are never stored"):
+    with pytest.raises(FileNotInCheckpoint, match="holds secrets, which are only kept encrypted"):
         project.back(point, ".env")
 
 

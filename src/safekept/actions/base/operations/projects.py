@@ -20,6 +20,7 @@ class CheckpointFacts(Facts):
     id: str | None = documented()
     reason: str | None = None  # as it was given
     skipped: int | None = counted()
+    hidden: int | None = documented("hidden_files")  # how many the hidden half holds; None: it is not kept
 
 
 @dataclass(kw_only=True, slots=True)

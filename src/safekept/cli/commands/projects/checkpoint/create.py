@@ -12,6 +12,7 @@ from ....as_owner import begin_as_owner
 from ....console import count_text, path_text, time_text
 from ....options import common_options, start
 from ....words.lists import SHOWN, directory_of
+from .coverage import HIDDEN_REASONS, hidden_document, show_hidden
 
 
 @click.command("create")
@@ -20,6 +21,9 @@ from ....words.lists import SHOWN, directory_of
 @click.option("--reason", metavar="TEXT", default="", help="What it is kept for; shown in the list.")
 @click.option("--session", metavar="ID", default="", help="The agent's session it belongs to.")
 @click.option("--turn", metavar="ID", default="", help="The turn of that session.")
+@click.option(
+    "--show", is_flag=True, help="Take none: show what of the project is kept, where, and what is left out."
+)
 @common_options
 def command(
     directory: str,
@@ -27,15 +31,19 @@ def command(
     reason: str,
     session: str,
     turn: str,
+    show: bool,
     home: str,
     layout: str,
     as_json: bool,
 ) -> int:
     """Keep the project in DIR (default: where you are) as it is now; `safekept rollback` goes back to it.
 
-    With FILE only those files are taken, ignored ones too. Files with secrets are never stored;
-    everything that was left out is listed. A home, a shared directory and a system directory are refused.
-    Exit code 3: something that was named is not in it.
+    It has two halves. What git would show is kept as it is. What `.gitignore` hides, secrets (`.env`, keys)
+    and large files are kept encrypted, with the vault's key. Left out are only directories that can be made
+    again and what exceeds the budget; all of it is listed, and `--show` lists it before anything happens.
+
+    With FILE only those files are taken, ignored ones too. A home, a shared directory and a system directory
+    are refused. Exit code 3: something is not in it that should be.
     """
     from safekept.actions.projects.checkpoint import take_checkpoint
     from safekept.checkpoints.checkpoint import REASONS
@@ -43,6 +51,17 @@ def command(
     place = directory_of(directory)
     begin_as_owner(place)
     settings, context, console = start(as_json)
+    if show:
+        from safekept.actions.projects.hidden.coverage import coverage
+        from safekept.settings.policies import take_settings_from
+
+        from .coverage import show_coverage
+
+        found = coverage(
+            context, place, take_settings_from(settings, context, home, layout), console.listener()
+        )
+        console.finish()
+        return show_coverage(console, found)
     result = take_checkpoint(
         context,
         place,
@@ -68,6 +87,7 @@ def command(
                 {"path": one.path, "reason": one.reason, "detail": one.detail} for one in taken.skipped
             ],
             "repositories": list(taken.repositories),
+            "hidden": hidden_document(result),
             "remarks": list(taken.remarks),
             "rollback": back,
         }
@@ -82,7 +102,9 @@ def command(
         console.fact(
             "Not taken", f"{path_text(one.path)}: {one.detail or REASONS.get(one.reason, one.reason)}"
         )
-    left = {reason: count for reason, count in taken.counts.items() if count and reason != "git"}
+    show_hidden(console, result)
+    covered = ("git", *(HIDDEN_REASONS if taken.hidden is not None else ()))
+    left = {reason: count for reason, count in taken.counts.items() if count and reason not in covered}
     for name in sorted(left, key=lambda reason: -left[reason]):
         named = [path_text(path) for path in taken.left_out.get(name, ())]
         some = " and ".join(filter(None, (", ".join(named[:-1]), *named[-1:])))
@@ -96,4 +118,4 @@ def command(
     for remark in taken.remarks:
         console.fact("Note", remark)
     console.line(f"Go back to it with: `{back}`")
-    return 3 if taken.skipped else 0
+    return 3 if taken.skipped or result.hidden_error is not None else 0

@@ -1,0 +1,1 @@
+"""The hidden half of checkpoints: ignored files, secrets and large files, in an encrypted repository."""

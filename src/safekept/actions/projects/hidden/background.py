@@ -1,0 +1,45 @@
+"""The hidden half of one project, kept by a process that nobody waits for."""
+
+from __future__ import annotations
+
+import os
+
+from safekept.checkpoints.store import Store
+from safekept.checkpoints.take import look_now
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Listener, silent
+from safekept.core.locks import AlreadyRunning, process_lock
+
+from ...base.context import UserContext
+from ..checkpoint import CheckpointPolicy
+from ..project import checkpoint_directory
+from .keeping import keep_hidden
+from .record import forget_trouble, keep_nothing, note_trouble
+from .retention import drop_unneeded
+
+_LOCK = "hidden.lock"
+
+
+def keep_project(
+    context: UserContext, project: str, policy: CheckpointPolicy, listener: Listener = silent
+) -> None:
+    """Look at all that is hidden, keep it, and drop what no checkpoint needs any more. One at a time."""
+    with Store.open(checkpoint_directory(context), listener=listener) as store:
+        place = store.project_directory(project)
+        try:
+            with process_lock(os.path.join(place, _LOCK), "keeping what is hidden"):
+                look = look_now(store, project, policy.take, listener).hidden
+                if look is None:
+                    return
+                try:
+                    if look.empty:
+                        keep_nothing(context, project, look)
+                    else:
+                        keep_hidden(context, project, look, listener=listener)
+                except (SafekeptError, OSError) as error:
+                    note_trouble(context, project, getattr(error, "what", str(error)))
+                    raise
+                forget_trouble(context, project)
+        except AlreadyRunning:
+            return
+        drop_unneeded(context, store, total=policy.hidden_total, listener=listener)

@@ -1,0 +1,176 @@
+"""Keep what is hidden in a project: a snapshot of it, where it is not kept already.
+
+What did not change costs a look, as in the vault: it is the vault's writer. Databases are captured as one
+committed state. A caller who cannot wait gives a deadline; what came in until then is stored, and the next
+try builds on it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from safekept import __version__
+from safekept.checkpoints.scan import HiddenFolders, HiddenLook, KeptLook
+from safekept.core.entries import Entry, Remark
+from safekept.core.events import Event, Listener, silent
+from safekept.core.sqlite.capture import CaptureOptions
+from safekept.home.scan import Scan, Selection, scan
+from safekept.vault.tags import kind_tag
+from safekept.vault.write import Account, Description, Memory, StoredSnapshot, marks_in, write_snapshot
+
+from ...base.context import UserContext
+from ...base.own_places import own_places
+from ...base.scratch import copies_directory, usable_cache
+from ...vault.opening import cache_of
+from ..home_points.paths import escaped
+from .record import keep_nothing, kept_looks
+from .repository import not_ready, open_hidden, refuse_full_disk
+from .state import LEFT_OUT
+
+if TYPE_CHECKING:
+    from safekept.vault.repo import Repository
+
+#: What a snapshot of the hidden half is called, and where it says of which look it is.
+KIND, LOOK = "hidden", "safekept_hidden"
+_MOST_MOVED = 1000
+
+
+def keep_hidden(
+    context: UserContext,
+    project: str,
+    look: HiddenLook,
+    *,
+    deadline: float = 0.0,
+    isolated: bool = False,
+    listener: Listener = silent,
+) -> KeptLook:
+    """Keep what a look found. `deadline`: by the monotonic clock; 0: as long as it takes.
+
+    Raises HiddenNotReady where it takes longer, and what keeps the repository shut.
+    """
+    kept = kept_looks(context, project)
+    known = kept.looks.get(look.id)
+    if known is not None:
+        return known
+    folders = look.folders
+    if look.empty:
+        return keep_nothing(context, project, look)
+    refuse_full_disk(context)
+    # One that has to be made opens the vault first, which may be far away: not while somebody waits.
+    with open_hidden(context, create=not deadline, listener=listener) as repository:
+        wait = max(0.0, deadline - time.monotonic()) if deadline else 60.0
+        with repository.lock(wait=wait) as lock:
+            memory = Memory(repository, usable_cache(cache_of(context, repository), listener), project, KIND)
+            source = _Bounded(_scan(context, project, folders, repository, isolated, listener), deadline)
+            stored = write_snapshot(
+                repository,
+                source,
+                lock=lock,
+                roots={"": project},
+                describe=lambda account: _described(project, look, account),
+                memory=memory,
+                listener=source.heard(listener),
+            )
+    account = stored.account
+    moved = _moved(folders, stored)
+    one = KeptLook(
+        look.id, stored.snapshot.id, time.time_ns(), look.since_ns, account.files, account.bytes, moved
+    )
+    kept.add(one)
+    return one
+
+
+def _scan(
+    context: UserContext,
+    project: str,
+    folders: HiddenFolders,
+    repository: Repository,
+    isolated: bool,
+    listener: Listener,
+) -> Scan:
+    """The one scanner, narrowed to what the look found."""
+    layout = context.layout("generic")
+    layout = replace(layout, external=(), counts=(), proven=(), secret_patterns=(), quick_patterns=())
+    left = [os.path.join(project, os.fsdecode(path)) for path in folders.left]
+    cache = usable_cache(cache_of(context, repository), listener)
+    return scan(
+        project,
+        layout,
+        Selection(include=tuple(escaped(os.fsdecode(path)) for path in folders.wanted()), quick=True),
+        capture=CaptureOptions(scratch=copies_directory(context, cache), deadline=10.0, isolated=isolated),
+        avoid=[*own_places(context), *left],
+        user_home=context.places.user_home,
+        check=lambda path: False,
+        listener=listener,
+    )
+
+
+class _Bounded:
+    """A Source that ends when its time is over."""
+
+    ordered = False
+
+    def __init__(self, inner: Scan, deadline: float) -> None:
+        self._inner, self._deadline = inner, deadline
+
+    @property
+    def remarks(self) -> list[Remark]:
+        return self._inner.remarks
+
+    def __iter__(self) -> Iterator[Entry]:
+        for group in self.groups():
+            yield from group
+
+    def groups(self) -> Iterator[list[Entry]]:
+        for group in self._inner.groups():
+            self._in_time()
+            yield group
+
+    def heard(self, listener: Listener) -> Listener:
+        """The same listener; the deadline is looked at with every event, in the middle of a file, too."""
+
+        def listening(event: Event) -> None:
+            self._in_time()
+            listener(event)
+
+        return listening if self._deadline else listener
+
+    def _in_time(self) -> None:
+        if self._deadline and time.monotonic() > self._deadline:
+            raise not_ready("they changed, and storing them takes longer than a call may wait")
+
+
+def _described(project: str, look: HiddenLook, account: Account) -> Description:
+    manifest = {
+        "format": "safekept-snapshot",
+        "version": 1,
+        "kind": KIND,
+        "home": project,
+        "tool": f"safekept {__version__}",
+        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "complete": account.complete,
+        "databases": {path: one.as_dict() for path, one in sorted(account.databases.items())},
+        "remarks": [remark.as_dict() for remark in account.remarks],
+        LEFT_OUT: {os.fsdecode(path): reason for path, (reason, _, _) in look.left.items()},
+        LOOK: {"look": look.id, "since_ns": look.since_ns},
+    }
+    return Description(manifest, (kind_tag(KIND),), extra={LOOK: manifest[LOOK]})
+
+
+def _moved(folders: HiddenFolders, stored: StoredSnapshot) -> tuple[str, ...]:
+    """Files that were changed between the look and the reading of them."""
+    found: list[str] = []
+    for path, record in stored.records.items():
+        folder = folders.folders.get(os.fsencode(path))
+        if folder is None:
+            continue
+        seen = {os.fsdecode(name): folder.changed_at(place) for place, name in enumerate(folder.names)}
+        for mark in marks_in(record)[0]:
+            name = mark[0].partition("\0")[0]
+            if seen.get(name) != mark[5]:
+                found.append(f"{path}/{name}" if path else name)
+    return tuple(found[:_MOST_MOVED])

@@ -1,0 +1,58 @@
+"""What is written down of the hidden half beside its snapshots; needs nothing of the vault."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+
+from safekept.checkpoints.project import project_id
+from safekept.checkpoints.scan import HiddenLook, KeptHidden, KeptLook
+from safekept.core.files.small import read_fields, write_document
+
+from ...base.context import UserContext
+from ..project import checkpoint_directory
+
+_TROUBLE = "hidden-trouble.json"
+
+
+def project_records(context: UserContext, project: str) -> str:
+    """The directory of the checkpoint store for one project."""
+    return os.path.join(checkpoint_directory(context), "projects", project_id(project))
+
+
+def hidden_directory(context: UserContext) -> str:
+    """The repository of the hidden halves of all projects."""
+    return os.path.join(checkpoint_directory(context), "hidden")
+
+
+def hidden_exists(context: UserContext) -> bool:
+    return os.path.exists(os.path.join(hidden_directory(context), "config"))
+
+
+def kept_looks(context: UserContext, project: str) -> KeptHidden:
+    return KeptHidden(project_records(context, project))
+
+
+def keep_nothing(context: UserContext, project: str, look: HiddenLook) -> KeptLook:
+    """Write down that there was nothing hidden; that needs no repository."""
+    one = KeptLook(look.id, "", time.time_ns(), look.since_ns)
+    kept_looks(context, project).add(one)
+    return one
+
+
+def note_trouble(context: UserContext, project: str, what: str) -> None:
+    """Why the hidden half of the last point is not kept; status shows it."""
+    path = os.path.join(project_records(context, project), _TROUBLE)
+    with contextlib.suppress(OSError):
+        write_document(path, {"time": time.time(), "what": what[:500]}, durable=False)
+
+
+def forget_trouble(context: UserContext, project: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(os.path.join(project_records(context, project), _TROUBLE))
+
+
+def trouble(context: UserContext, project: str) -> str:
+    """What stands written down; empty: nothing."""
+    return str(read_fields(os.path.join(project_records(context, project), _TROUBLE)).get("what") or "")

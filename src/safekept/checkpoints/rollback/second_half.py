@@ -1,0 +1,150 @@
+"""Going back in the hidden half: the same rules, the same landing, other contents.
+
+The visible half is planned, and lands, without it. What is decided here are the paths that the visible half
+cannot settle alone: those that are hidden, were hidden, or became so. Where a path is in both halves, the
+visible one counts. Whoever calls gives both states of the hidden half, and where its bytes are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Mapping
+from dataclasses import field
+
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Listener
+from safekept.core.records import dataclass
+
+from ..checkpoint import Checkpoint, FileState, Skipped
+from ..points.attribution import History, changed_by_user, marks_amid_turns
+from ..points.reconstructed_state import LeftOut
+from ..points.rollback_plan import HIDDEN_REASONS, Left, RollbackPlan, visible_state
+from ..store.store import Store
+from ..store.tree_state import TreeState
+from .deciding import RollbackInputs, plan_steps
+from .planning import looking_at, wanted_among
+from .project_tree import ProjectTree
+from .proving import FileContents
+from .rollback import RolledBack, carry_out
+
+
+@dataclass(frozen=True, slots=True)
+class SecondHalf:
+    """What is known of the hidden half, then and now."""
+
+    then: TreeState
+    now: TreeState
+    history: History  # of the hidden half: a point of which nothing is kept raises CheckpointDamaged
+    contents: FileContents  # of both halves
+    #: Where a rollback is undone: the hidden half as that rollback wanted it; None where nobody knows.
+    undone: TreeState | None = None
+    overwrite_mine: bool = False
+    left_now: Mapping[str, Skipped] = field(default_factory=dict)  # what is there and not kept
+
+
+def plan_second_half(store: Store, plan: RollbackPlan, half: SecondHalf) -> RollbackPlan:
+    """What is to be done in the hidden half; `plan` is that of the visible one."""
+    then: dict[str, FileState] = {**half.then, **plan.then}
+    now: dict[str, FileState] = {**half.now, **plan.now}
+    settled = {step.path for step in plan.steps}
+    asked = wanted_among(plan.files)
+
+    def own(path: str) -> bool:
+        """Whether a path is the hidden half's to decide."""
+        if path not in half.then and path not in half.now:
+            return False
+        return path not in settled and not (path in plan.then and path in plan.now) and asked(path)
+
+    differing = [
+        path
+        for path in half.then.keys() | half.now.keys()
+        if own(path) and visible_state(then.get(path)) != visible_state(now.get(path))
+    ]
+    wanted, since, mine = own, set[str](), set[str]()
+    if half.undone is not None:
+        changed = _changed_between(half.then, half.undone)
+        since = {path for path in differing if path in changed and _other(now, half.undone, path)}
+
+        def wanted(path: str) -> bool:
+            return own(path) and path in changed
+
+    elif not half.overwrite_mine and not plan.made_project:
+        mine = _users_own(store, plan, half, differing)
+    more = RollbackPlan(plan.project, plan.target, plan.undo, plan.files, then=then, now=now)
+    more.root, more.root_now = plan.root, plan.root_now
+    with ProjectTree(plan.project) as ground:
+        sides = RollbackInputs(
+            then,
+            now,
+            wanted,
+            mine,
+            LeftOut(half.then).reason,
+            _LeftNow(half.left_now),
+            looking_at(ground),
+            since=since,
+        )
+        more.steps, more.left = plan_steps(sides)
+    return more
+
+
+def settle_visible(plan: RollbackPlan, more: RollbackPlan, half: SecondHalf) -> None:
+    """What the visible half could only list is settled by the hidden one; the lists say what is left."""
+    decided = {step.path for step in more.steps} | {one.path for one in more.left}
+    known = (half.then, half.now)
+    plan.left = [
+        one for one in plan.left if one.path not in decided and not any(one.path in state for state in known)
+    ]
+    plan.gone = [one for one in plan.gone if one.path not in half.then]
+    left = [one for path, one in sorted(half.left_now.items())]
+    plan.not_covered = [one for one in plan.not_covered if one.reason not in HIDDEN_REASONS] + left
+
+
+def land_second_half(
+    store: Store, more: RollbackPlan, contents: FileContents, result: RolledBack, listener: Listener
+) -> None:
+    """Carry it out, after the visible half. What cannot be done is listed, and the visible half stays."""
+    result.left += more.left
+    if not more.steps:
+        return
+    try:
+        carry_out(store, more, result, contents, listener)
+    except SafekeptError as error:
+        result.left += [Left(step.path, "hidden-shut", error.what) for step in more.steps]
+
+
+class _LeftNow:
+    """What is there and not kept, by its own name or that of a directory above it."""
+
+    def __init__(self, items: Mapping[str, Skipped]) -> None:
+        state = TreeState()
+        state.skipped = dict(items)
+        self._left = LeftOut(state)
+
+    def __call__(self, path: str) -> Skipped | None:
+        found = self._left.find(path)
+        return Skipped(path, "not-kept", found.detail) if found is not None else None
+
+
+def _users_own(store: Store, plan: RollbackPlan, half: SecondHalf, differing: Collection[str]) -> set[str]:
+    """What the user changed after the agent, in the hidden half."""
+    points = [point for point in store.checkpoints(plan.project) if point.id != plan.undo.id]
+    start = (plan.target.time_ns, plan.target.id)
+    later = [point for point in points if (point.time_ns, point.id) > start]
+    paths = [path for path in differing if path in half.now or half.now.knows(path)]
+
+    def named(point: Checkpoint) -> Collection[str]:
+        return ()
+
+    with contextlib.suppress(SafekeptError):
+        return changed_by_user(
+            half.history, later, plan.undo, half.now, paths, named, marks_amid_turns(points)
+        )
+    return set()
+
+
+def _changed_between(one: Mapping[str, FileState], other: Mapping[str, FileState]) -> set[str]:
+    return {path for path in one.keys() | other.keys() if _other(one, other, path)}
+
+
+def _other(one: Mapping[str, FileState], other: Mapping[str, FileState], path: str) -> bool:
+    return visible_state(one.get(path)) != visible_state(other.get(path))

@@ -1,0 +1,144 @@
+"""The hidden half of an agent's points: what a call waits for, and what is left to a process of its own.
+
+A call waits a moment, and only where everything is loaded already. What takes longer (the first time, a
+large file, a database) is kept by a process that nobody waits for; until it is done, the record of the
+project says what is not kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from safekept.core.errors import SafekeptError
+
+from .calls import Call, Outcome, problem
+
+if TYPE_CHECKING:
+    from safekept.checkpoints.scan import HiddenLook
+    from safekept.checkpoints.take import Protection, TakeSettings
+
+    from .places import Place
+
+#: Seconds that a call waits for the hidden half, over what it waits for the visible half.
+WAIT = 0.15
+#: Seconds that a mark, for which nobody waits, gives it before it is left to a process of its own.
+MARK_WAIT = 2.0
+#: Such a process is not started again within so many seconds.
+_PAUSE = 20.0
+_STAMP = "hidden-started"
+
+
+def bounded(settings: TakeSettings, wait: float = WAIT) -> TakeSettings:
+    """The same for a call that somebody waits for."""
+    if settings.hidden is None:
+        return settings
+    return replace(settings, hidden=replace(settings.hidden, wait=wait))
+
+
+def keep_hidden_half(call: Call, place: Place, protection: Protection, wait: float = WAIT) -> None:
+    """Keep what the points of a call found hidden, or see that it is kept. Nothing is raised."""
+    if place.policy.take.hidden is None:
+        return
+    from safekept.checkpoints.scan import KeptHidden
+
+    for taken in protection.taken:
+        point = taken.checkpoint or taken.latest
+        if point is None or not point.full:
+            continue
+        records = _records(place, point.project)
+        look = taken.hidden
+        with contextlib.suppress(OSError):
+            if look is not None:
+                known = look.id in KeptHidden(records).looks
+                at_once = place.later is not None or look.empty
+                if known or (at_once and _kept(call, place, point.project, look, wait)):
+                    _strike_out(protection, point.project, look)
+                    continue
+            keep_apart(call, place, point.project)
+
+
+def _strike_out(protection: Protection, project: str, look: HiddenLook) -> None:
+    """What was named and is in the hidden half is kept after all."""
+    protection.skipped = [
+        one
+        for one in protection.skipped
+        if one.reason not in ("secret", "oversize")
+        or not look.folders.has(os.fsencode(os.path.relpath(os.path.join(project, one.path), project)))
+    ]
+
+
+def _kept(call: Call, place: Place, project: str, look: HiddenLook, wait: float) -> bool:
+    """Whether it is kept within the time that is left; the trouble of it is written down."""
+    from safekept.actions.projects.hidden.record import forget_trouble, note_trouble
+
+    try:
+        if look.empty:
+            from safekept.actions.projects.hidden.record import keep_nothing
+
+            keep_nothing(place.context, project, look)
+        else:
+            from safekept.actions.projects.hidden.keeping import keep_hidden
+
+            deadline = max(look.began + wait, time.monotonic() + wait / 3)
+            keep_hidden(place.acting(call.host), project, look, deadline=deadline, isolated=True)
+    except (SafekeptError, OSError, ValueError) as error:
+        note_trouble(place.context, project, problem(error).what)
+        return False
+    forget_trouble(place.context, project)
+    return True
+
+
+def keep_apart(call: Call, place: Place, project: str, *, pause: float = _PAUSE) -> None:
+    """Have it kept by a process of its own, if none was started a moment ago."""
+    from .in_process import run_apart
+
+    stamp = os.path.join(_records(place, project), _STAMP)
+    with contextlib.suppress(OSError):
+        try:
+            if 0 <= time.time() - os.stat(stamp).st_mtime < pause:
+                return
+        except FileNotFoundError:
+            pass
+        os.close(os.open(stamp, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        os.utime(stamp)
+        run_apart(Call("hidden", call.host, directory=project), place.environment)
+
+
+def begin_hidden_half(call: Call, place: Place) -> None:
+    """A turn or a session begins: the first pass over what is hidden, before any tool has to wait for it."""
+    if place.policy.take.hidden is None or not os.path.isabs(call.directory) or call.out_of_reach:
+        return
+    from safekept.checkpoints.project import find_root, holds_too_much
+    from safekept.core.files import private_directory
+    from safekept.core.owner import foreign_owner
+
+    with contextlib.suppress(OSError, SafekeptError):
+        root = find_root(call.directory, forbidden=place.forbidden)
+        if root is None or not root.walked or holds_too_much(root.path, place.forbidden):
+            return
+        records = _records(place, root.path)
+        if os.path.exists(os.path.join(records, "hidden.jsonl")) or foreign_owner(root.path) is not None:
+            return
+        private_directory(records)
+        keep_apart(call, place, root.path)
+
+
+def keep_now(call: Call, place: Place) -> Outcome:
+    """In a process of its own: look, keep, and drop what no checkpoint needs any more."""
+    from safekept.actions.projects.hidden.background import keep_project
+
+    try:
+        keep_project(place.acting(call.host), call.directory, place.policy)
+    except (SafekeptError, OSError, ValueError) as error:
+        return Outcome(failures=(problem(error, call.directory),))
+    return Outcome()
+
+
+def _records(place: Place, project: str) -> str:
+    from safekept.actions.projects.hidden.record import project_records
+
+    return project_records(place.context, project)

@@ -1,0 +1,308 @@
+"""The hidden half of checkpoints: what git hides comes back like everything else, and stays secret."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+
+import pytest
+
+from safekept.actions.projects import care
+from safekept.actions.projects.hidden.coverage import coverage
+from safekept.actions.projects.hidden.keeping import keep_hidden
+from safekept.actions.projects.hidden.retention import drop_unneeded
+from safekept.actions.projects.rollback import checkpoint_store
+from safekept.actions.vault.keys.keys import add_passphrase
+from safekept.actions.vault.opening import open_vault
+from safekept.checkpoints.take.taking import take
+from safekept.vault.repo.keys import Secret
+from safekept.vault.snapshots import list_snapshots
+from support.projects.checkpoints import tree_on_disk
+from support.projects.hidden_halves import PASSWORD, HiddenWorld, git
+
+
+@pytest.fixture
+def world(tmp_path: object) -> HiddenWorld:
+    found = HiddenWorld(tmp_path)
+    found.fill()
+    return found
+
+
+def everything(world: HiddenWorld) -> dict[str, tuple[object, ...]]:
+    return tree_on_disk(world.project)
+
+
+def test_ignored_files_secrets_and_a_database_come_back_with_mode_and_time(world: HiddenWorld) -> None:
+    git(world.project, "add", "-A")
+    git(world.project, "commit", "-qm", "x")
+    before = everything(world)
+    taken = world.take()
+    assert taken.hidden is not None and taken.hidden_error is None
+    git(world.project, "clean", "-fdX")
+    for name in (".env", "keys/server.pem"):
+        os.chmod(world.path(name), 0o644)
+        world.put(name, "")
+    world.put("a.txt", "the agent's\n")
+    done = world.rollback()
+    assert everything(world) == before
+    assert done.complete
+    assert world.rows("data/app.db") == [1, 2, 3]
+    assert ".env" in [path for path, _ in done.steps]
+
+
+def test_undo_takes_both_halves_back(world: HiddenWorld) -> None:
+    world.take()
+    world.put(".env", "changed\n")
+    shutil.rmtree(world.path("data"))
+    world.put("a.txt", "changed\n")
+    changed = everything(world)
+    world.rollback()
+    done = world.undo()
+    assert done.complete
+    assert everything(world) == changed
+
+
+def test_what_was_changed_after_a_rollback_survives_its_undo(world: HiddenWorld) -> None:
+    world.take()
+    world.put(".env", "the agent's\n")
+    world.put("report.pdf", "the agent's\n")
+    world.rollback()
+    world.put(".env", "mine, later\n")
+    world.undo()
+    assert world.read(".env") == b"mine, later\n"
+    assert world.read("report.pdf") == b"the agent's\n"
+
+
+def test_a_snapshot_is_made_only_when_something_hidden_changed(world: HiddenWorld) -> None:
+    first = world.take().taken.checkpoint
+    world.put("a.txt", "other\n")
+    second = world.take().taken.checkpoint
+    assert first and second and first.hidden == second.hidden
+    assert len(world.snapshots()) == 1
+    world.put(".env", "other\n")
+    third = world.take().taken.checkpoint
+    assert third and third.hidden != first.hidden
+    assert len(world.snapshots()) == 2
+
+
+def test_a_point_that_differs_only_in_hidden_files_has_a_number(world: HiddenWorld) -> None:
+    world.take()
+    world.put(".env", "gone wrong\n")
+    world.rollback("1")
+    assert PASSWORD.encode() in world.read(".env")
+
+
+def test_a_single_secret_goes_back_by_its_name(world: HiddenWorld) -> None:
+    world.take()
+    world.put(".env", "wrong\n")
+    os.unlink(world.path("data/app.db"))
+    world.put("a.txt", "wrong\n")
+    world.rollback("1", ".env", "data/app.db")
+    assert PASSWORD.encode() in world.read(".env")
+    assert world.rows("data/app.db") == [1, 2, 3]
+    assert world.read("a.txt") == b"wrong\n"
+
+
+def test_the_users_own_later_edit_of_a_hidden_file_stays(world: HiddenWorld) -> None:
+    settings = world.policy.take
+    with checkpoint_store(world.context) as store:
+        take(store, world.project, kind="before", session="s", turn="1", settings=settings)
+    world.take()  # keeps the hidden half of this moment
+    world.put(".env", "the agent's\n")
+    world.put("report.pdf", "the agent's\n")
+    with checkpoint_store(world.context) as store:
+        point = take(store, world.project, kind="after", session="s", turn="1", settings=settings)
+    assert point.hidden is not None
+    keep_hidden(world.context, world.project, point.hidden)
+    world.put(".env", "my own\n")
+    done = world.rollback()
+    assert world.read(".env") == b"my own\n"
+    assert world.read("report.pdf").startswith(b"%PDF")
+    assert (".env", "changed by you after the agent's last write") in done.stays
+
+
+def test_a_gitignore_that_the_agent_writes_hides_nothing(world: HiddenWorld) -> None:
+    world.put("src/main.py", "print(1)\n")
+    world.take()
+    world.put(".gitignore", "*\n")
+    world.take("while all is ignored")
+    world.put("src/main.py", "ruined\n")
+    world.put(".env", "ruined\n")
+    taken = world.take("ruined").taken.checkpoint
+    assert taken is not None
+    world.rollback("2")  # to the point that was taken while everything was ignored
+    assert world.read("src/main.py") == b"print(1)\n"
+    assert PASSWORD.encode() in world.read(".env")
+
+
+def test_a_marker_that_is_put_into_a_kept_directory_leaves_nothing_out(world: HiddenWorld) -> None:
+    world.take()
+    world.put("data/CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n")
+    world.put("data/pyvenv.cfg", "")
+    world.take("marked")
+    shutil.rmtree(world.path("data"))
+    world.rollback("1")
+    assert world.read("data/notes/one.txt") == b"one\n"
+
+
+def test_only_what_a_marker_proves_is_left_out(world: HiddenWorld) -> None:
+    world.put("node_modules/x.js", "1")  # no package.json: nobody knows how to make it again
+    world.put("sub/package.json", "{}")
+    world.put("sub/node_modules/y.js", "1")
+    world.put("rust/Cargo.toml", "")
+    world.put("rust/target/out.o", "1")
+    world.put("data/.venv/pyvenv.cfg", "")
+    world.put("data/.venv/lib/a.py", "")
+    found = coverage(world.context, world.project, world.policy.take)
+    assert {one.path for one in found.left} == {"sub/node_modules", "rust/target", "data/.venv"}
+    assert all(one.remakeable and one.reason and one.files for one in found.left)
+    assert found.exposed == ()
+
+
+def test_what_exceeds_the_budget_is_named_and_the_largest_goes_first(world: HiddenWorld) -> None:
+    world.limits(bytes=5_000_000, largest=3_000_000)
+    world.put("data/huge.bin", os.urandom(3_500_000))
+    world.put("data/large.bin", os.urandom(2_900_000))
+    world.put("data/middle.bin", os.urandom(2_500_000))
+    found = coverage(world.context, world.project, world.policy.take)
+    assert [(one.path, one.bytes) for one in found.exposed] == [
+        ("data/huge.bin", 3_500_000),
+        ("data/large.bin", 2_900_000),
+    ]
+    world.take()
+    kept = {name: world.read(f"data/{name}.bin") for name in ("huge", "middle")}
+    os.unlink(world.path("data/middle.bin"))
+    world.put("data/huge.bin", "smaller now\n")
+    done = world.rollback()
+    assert world.read("data/middle.bin") == kept["middle"]
+    assert world.read("data/huge.bin") == b"smaller now\n"  # there is nothing to put back in its place
+    assert done.complete
+
+
+def test_a_directory_with_too_many_files_is_left_out_and_its_neighbours_are_not(world: HiddenWorld) -> None:
+    world.limits(files=50)
+    for number in range(60):
+        world.put(f"data/cache/{number}", "x")
+    found = coverage(world.context, world.project, world.policy.take)
+    assert [one.path for one in found.exposed] == ["data/cache"]
+    world.take()
+    shutil.rmtree(world.path("data/notes"))
+    assert world.rollback().complete
+    assert world.read("data/notes/one.txt") == b"one\n"
+
+
+def test_what_is_no_file_stops_nothing(world: HiddenWorld) -> None:
+    os.mkfifo(world.path("data/pipe"))
+    with open(world.path("data/sparse"), "wb") as file:
+        file.truncate(1 << 40)
+    os.makedirs(world.path("data/shut"))
+    world.put("data/shut/in", "x")
+    os.chmod(world.path("data/shut"), 0)
+    try:
+        taken = world.take()
+        assert taken.hidden is not None and taken.hidden.files >= 6
+        left = {one.path for one in coverage(world.context, world.project, world.policy.take).exposed}
+        assert {"data/pipe", "data/sparse"} <= left
+        assert os.geteuid() == 0 or "data/shut" in left
+    finally:
+        os.chmod(world.path("data/shut"), 0o755)
+
+
+def test_rows_that_were_deleted_come_back_and_a_database_in_use_is_named(world: HiddenWorld) -> None:
+    world.rows("data/app.db", "pragma journal_mode=wal; insert into t values (4)")
+    world.take()
+    world.rows("data/app.db", "delete from t")
+    holder = sqlite3.connect(world.path("data/app.db"))
+    try:
+        holder.execute("select * from t").fetchall()
+        done = world.rollback()
+        assert not done.complete
+        assert any(path == "data/app.db" and "open" in why for path, why in done.stays)
+    finally:
+        holder.close()
+    assert world.rollback().complete
+    assert world.rows("data/app.db") == [1, 2, 3, 4]
+
+
+def test_without_the_key_the_visible_half_goes_on_and_it_is_said(world: HiddenWorld) -> None:
+    world.take()
+    os.unlink(world.context.places.vault_key_file)
+    world.put(".env", "wrong\n")
+    world.put("a.txt", "wrong\n")
+    taken = world.take()
+    assert taken.taken.checkpoint is not None
+    assert taken.hidden_error is not None and "key" in taken.hidden_error.what
+    os.unlink(world.path("report.pdf"))
+    done = world.rollback("2")
+    assert world.read("a.txt") == b"visible\n"
+    assert not done.complete
+    assert any(path == "report.pdf" and "could not be read" in why for path, why in done.stays)
+
+
+def test_a_recovery_passphrase_of_the_vault_opens_it_too(world: HiddenWorld) -> None:
+    first = world.take().taken.checkpoint
+    passphrase = Secret("correct horse battery staple")
+    with open_vault(world.context) as vault:
+        add_passphrase(world.context, vault, passphrase)
+    world.put(".env", "other\n")
+    world.take()  # follows the keys of the vault
+    os.unlink(world.context.places.vault_key_file)
+    world.context = world.context.changed(vault_secret=lambda: passphrase, vault_wants_passphrase=True)
+    assert first is not None
+    world.rollback(first.id)
+    assert PASSWORD.encode() in world.read(".env")
+
+
+def test_no_secret_is_anywhere_in_the_clear(world: HiddenWorld, tmp_path: object) -> None:
+    first = world.take().taken.checkpoint
+    world.put(".env", f"OTHER={PASSWORD}\n")
+    world.take()
+    assert first is not None
+    world.rollback(first.id)
+    user = world.context.places.user_home
+    found = subprocess.run(["grep", "-rla", PASSWORD, user], capture_output=True, text=True).stdout
+    assert found == ""
+    for directory, _, files in os.walk(os.path.join(user, ".local")):
+        for name in files:
+            assert os.lstat(os.path.join(directory, name)).st_mode & 0o077 == 0, name
+
+
+def test_it_goes_with_its_checkpoint_and_is_in_no_list_of_snapshots(world: HiddenWorld) -> None:
+    world.take()
+    world.put(".env", "other\n")
+    world.take()
+    assert len(world.snapshots()) == 2
+    with open_vault(world.context) as vault:
+        assert list_snapshots(vault)[0] == []
+    plan = care.plan_clear(world.context)
+    care.carry_out_prune(world.context, world.policy, plan, everything=True, now=True)
+    assert world.snapshots() == []
+    packs = os.path.join(world.context.places.data_directory, "checkpoints", "hidden", "data")
+    assert [name for _, _, files in os.walk(packs) for name in files] == []
+
+
+def test_the_limit_of_all_together_drops_the_oldest_and_never_the_newest(world: HiddenWorld) -> None:
+    for _ in range(3):
+        world.put("data/random", os.urandom(400_000))
+        world.take()
+    newest = world.take().hidden
+    with checkpoint_store(world.context) as store:
+        drop_unneeded(world.context, store, total=600_000)
+    assert newest is not None and world.snapshots() == [newest.snapshot]
+
+
+def test_plain_restic_reads_it_with_the_vaults_key(world: HiddenWorld, tmp_path: object) -> None:
+    if shutil.which("restic") is None:
+        pytest.skip("restic is not here")
+    world.take()
+    place = os.path.join(world.context.places.data_directory, "checkpoints", "hidden")
+    options = ["-r", place, "-p", world.context.places.vault_key_file, "--no-cache"]
+    subprocess.run(["restic", *options, "check", "--read-data"], check=True, capture_output=True)
+    there = os.path.join(str(tmp_path), "restored")
+    subprocess.run(
+        ["restic", *options, "restore", "latest", "--target", there], check=True, capture_output=True
+    )
+    with open(there + world.path(".env"), encoding="utf-8") as file:
+        assert PASSWORD in file.read()
