@@ -27,6 +27,7 @@ QUICK = {
     "seal": ["--size", "0.1", "--rounds", "1"],
     "vault": ["--size", "0.1", "--days", "2", "--growth", "", "--snapshots", ""],
     "lean": ["--size", "0.1", "--days", "0"],
+    "belt": ["--rounds", "3"],
     "guard": ["--size", "0.1", "--rounds", "2", "--growth", ""],
     "push": ["--size", "0.1", "--rounds", "1", "--nights", "1"],
 }

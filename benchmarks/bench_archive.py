@@ -11,7 +11,6 @@ import contextlib
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 
@@ -23,6 +22,7 @@ from report.ending import finish, limit_of  # noqa: E402
 from report.measure import Run, measured  # noqa: E402
 from report.promises import Verdict, held  # noqa: E402
 from report.results import HERMES, HERMES_PYTHON, SAFEKEPT, Result, table  # noqa: E402
+from report.scratch import Scratch  # noqa: E402
 from support.home.homes import LiveWriter  # noqa: E402
 
 MEGABYTE = 1_000_000
@@ -164,7 +164,7 @@ def read_through(path: str) -> None:
 
 
 def race(home: Home, rounds: int, scratch: str, say: Callable[[str], None]) -> dict[str, Result]:
-    with tempfile.TemporaryDirectory(dir=scratch, prefix="race-") as place:
+    with Scratch(dir=scratch, prefix="race-") as place:
         arena = Arena(home, place)
         read_through(home.path)
         for number in range(rounds):

@@ -15,7 +15,6 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -26,6 +25,7 @@ sys.path[:0] = [os.path.join(CHECKOUT, "benchmarks")]
 from made.projects import make_project  # noqa: E402
 from report.checkpoints import limit, report, verdicts  # noqa: E402
 from report.ending import finish  # noqa: E402
+from report.scratch import Scratch  # noqa: E402
 
 CONTENDER = os.path.join(CHECKOUT, "benchmarks", "peers", "checkpoints.py")
 STEPBACK = os.path.join(CHECKOUT, ".setup", "stepback")
@@ -322,7 +322,7 @@ def main() -> int:
 
     os.makedirs(options.directory, exist_ok=True)
     install_stepback(say)
-    with tempfile.TemporaryDirectory(dir=options.directory, prefix="checkpoints-") as place:
+    with Scratch(dir=options.directory, prefix="checkpoints-") as place:
         document = measure_all(Arena(place, say), QUICK if options.quick else FULL, say)
         say("cleaning up ...")
     judged = verdicts(document)

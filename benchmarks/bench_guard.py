@@ -11,7 +11,6 @@ import os
 import shutil
 import statistics
 import sys
-import tempfile
 from collections.abc import Callable
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -23,6 +22,7 @@ from report.ending import finish, limit_of  # noqa: E402
 from report.measure import Run, measured  # noqa: E402
 from report.promises import Verdict, held  # noqa: E402
 from report.results import HERMES_PYTHON, SAFEKEPT, Result  # noqa: E402
+from report.scratch import Scratch  # noqa: E402
 
 MEGABYTE = 1_000_000
 ROUNDS = 9
@@ -137,7 +137,7 @@ def main() -> int:
 
     def run(size: float) -> dict[str, Result]:
         say(f"a home of {size:g} GB")
-        with tempfile.TemporaryDirectory(dir=options.directory, prefix="guard-") as place:
+        with Scratch(dir=options.directory, prefix="guard-") as place:
             return race(homes[size], place, options.rounds, say)
 
     results = run(options.size)

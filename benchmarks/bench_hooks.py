@@ -15,7 +15,6 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -41,6 +40,7 @@ from report.hooks import (  # noqa: E402
     verdicts,
 )
 from report.results import HERMES_PYTHON, SAFEKEPT  # noqa: E402
+from report.scratch import Scratch  # noqa: E402
 
 CONTENDER = os.path.join(CHECKOUT, "benchmarks", "peers", "hooks.py")
 PYTHON = sys.executable
@@ -259,7 +259,7 @@ def main() -> int:
     races: dict[int, Any] = {}
     for files, rounds in sizes.items():
         print(f"{files:,} files ...", file=sys.stderr, flush=True)
-        with tempfile.TemporaryDirectory(dir=options.directory, prefix="hooks-") as place:
+        with Scratch(dir=options.directory, prefix="hooks-") as place:
             races[files] = Race(place, files).run(options.rounds or rounds)
         print("\n".join(report({files: races[files]})), file=sys.stderr, flush=True)
     judged = verdicts(races)

@@ -16,7 +16,6 @@ import sqlite3
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 
@@ -29,6 +28,7 @@ from report.ending import finish, limit_of  # noqa: E402
 from report.measure import Run, measured  # noqa: E402
 from report.promises import Verdict, held  # noqa: E402
 from report.results import HERMES_PYTHON, SAFEKEPT, Result, table  # noqa: E402
+from report.scratch import Scratch  # noqa: E402
 from safekept.home.landing import unfilled  # noqa: E402
 
 MEGABYTE = 1_000_000
@@ -244,7 +244,7 @@ def main() -> int:
 
     os.makedirs(options.directory, exist_ok=True)
     home = kept_home(options.directory, round(options.size / WITHOUT_TRANSCRIPTS, 2), HERMES_PYTHON)
-    with tempfile.TemporaryDirectory(dir=options.directory, prefix="lean-") as place:
+    with Scratch(dir=options.directory, prefix="lean-") as place:
         arena, read = race(home, place, options.days, say)
         judged = verdicts(arena, read)
         rebuild = arena.rebuild_seconds()

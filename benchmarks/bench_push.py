@@ -12,7 +12,6 @@ import os
 import random
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -22,6 +21,7 @@ from report.ending import finish, limit_of  # noqa: E402
 from report.measure import measured  # noqa: E402
 from report.promises import Verdict, held  # noqa: E402
 from report.results import SAFEKEPT, Result, table  # noqa: E402
+from report.scratch import Scratch  # noqa: E402
 from support.offsite.servers import KEY, SECRET, Place, S3Server, SshServer, find_program  # noqa: E402
 
 MEGABYTE = 1_000_000
@@ -233,7 +233,7 @@ def main() -> int:
 
     os.makedirs(options.directory, exist_ok=True)
     # Sockets and configuration files of ssh want a short path.
-    with tempfile.TemporaryDirectory(dir=options.directory, prefix="push-") as place:
+    with Scratch(dir=options.directory, prefix="push-") as place:
         s3, ssh = S3Server(place), SshServer(place)
         try:
             arena = Arena(place, s3, ssh)

@@ -24,6 +24,7 @@ from report.ending import finish, limit_of  # noqa: E402
 from report.measure import measured  # noqa: E402
 from report.promises import Verdict, held  # noqa: E402
 from report.results import HERMES_PYTHON, SAFEKEPT, Result, table  # noqa: E402
+from report.scratch import Scratch  # noqa: E402
 
 PEER, PEER_BACK = "tar -cz | gpg --encrypt", "gpg --decrypt | tar -xz"
 NAME = "keeper@example.org"
@@ -147,7 +148,7 @@ def main() -> int:
     options = parser.parse_args()
     os.makedirs(options.directory, exist_ok=True)
     home = kept_home(options.directory, options.size, HERMES_PYTHON)
-    with tempfile.TemporaryDirectory(dir=options.directory, prefix="race-") as place:
+    with Scratch(dir=options.directory, prefix="race-") as place:
         keys = Keys(place)
         try:
             arena = SealArena(home, place, keys)

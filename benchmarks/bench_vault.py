@@ -13,7 +13,6 @@ import os
 import shutil
 import statistics
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -26,6 +25,7 @@ from report.ending import finish, limit_of  # noqa: E402
 from report.measure import Run, measured  # noqa: E402
 from report.promises import Verdict, held  # noqa: E402
 from report.results import HERMES, HERMES_PYTHON, SAFEKEPT, Result, table  # noqa: E402
+from report.scratch import Scratch  # noqa: E402
 from support.home.homes import LiveWriter  # noqa: E402
 
 MEGABYTE = 1_000_000
@@ -251,7 +251,7 @@ def main() -> int:
 
     def run(size: float, days: int) -> dict[str, Result]:
         say(f"a home of {size:g} GB")
-        with tempfile.TemporaryDirectory(dir=options.directory, prefix="vault-") as place:
+        with Scratch(dir=options.directory, prefix="vault-") as place:
             return race(homes[size], place, days, say)
 
     results = run(options.size, options.days)
@@ -259,7 +259,7 @@ def main() -> int:
     counts = [int(count) for count in options.snapshots.split(",") if count]
     history: dict[int, dict[str, float]] = {}
     if counts:
-        with tempfile.TemporaryDirectory(dir=options.directory, prefix="history-") as place:
+        with Scratch(dir=options.directory, prefix="history-") as place:
             history = many_snapshots(place, counts, say)
     peak = max(
         result.peak

@@ -29,6 +29,7 @@ from support.offsite.servers import (  # noqa: F401 - fixtures for every test
     sftp_server,
 )
 from support.places import CHECKOUT
+from support.vault.closed import open_below
 
 HERMES = os.path.join(CHECKOUT, ".setup", "hermes", "bin", "hermes")
 MISSING = "MISSING REAL PART: "
@@ -110,6 +111,7 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") == "true" else "he
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     if HOME in config.stash:
+        open_below(config.stash[HOME])
         shutil.rmtree(config.stash[HOME], ignore_errors=True)
 
 
@@ -185,6 +187,22 @@ def same_priority(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     before = os.getpriority(os.PRIO_PROCESS, 0)
     yield
     assert os.getpriority(os.PRIO_PROCESS, 0) == before, "this test lowered the priority of all that follow"
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_closed(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a seat belt closed is opened before pytest removes the directory of the test."""
+    place = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else None
+    yield
+    if place is not None:
+        open_below(place)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_stays_closed_for_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The same for what tests share."""
+    yield
+    open_below(tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture(scope="session")

@@ -52,6 +52,10 @@ PROMISES: dict[str, dict[str, Promise]] = {
         "import: times faster than Hermes's import": Promise(4),
         "peak memory of every safekept command": _at_most(200, " MB"),
     },
+    "belt": {
+        "a warm snapshot with it, relative to one without": _at_most(1.03),
+        "a checkpoint with it: milliseconds more": _at_most(1, " ms"),
+    },
     "checkpoints": {
         "1,000 files: one changed: times faster than Hermes": Promise(5),
         "one changed: times faster than Hermes": Promise(8),

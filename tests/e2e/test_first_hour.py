@@ -21,6 +21,7 @@ from support.places import CHECKOUT
 from support.users.another_user import as_another_user, give
 from support.users.first_hour import PASSPHRASE, PROFILES, Newcomer, running_cron
 from support.users.unprivileged import NOBODY
+from support.vault.closed import open_below
 
 SAFEKEPT = os.path.join(CHECKOUT, "safekept")
 VERDICT = "Protected if the machine is lost"
@@ -124,7 +125,7 @@ def test_two_commands_and_four_answers_from_nothing_to_a_rebuilt_machine(machine
     (kit,) = glob.glob(os.path.join(machine.user, "safekept-kit-*.txt"))
     kept = shutil.copy(kit, tmp_path / "kit.txt")
     hermes = os.readlink(os.path.join(machine.own, "hermes.before-safekept"))
-    shutil.rmtree(machine.user)
+    shutil.rmtree(open_below(machine.user))
     os.unlink(machine.table)
     new = Newcomer(tmp_path / "new", name="eve", agent=False)
     os.symlink(hermes, os.path.join(new.own, "hermes"))

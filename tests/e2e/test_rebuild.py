@@ -34,6 +34,7 @@ from support.restoring.rebuilds import PASSPHRASE, Gone, add_sessions, equal, lo
 from support.users.contexts import throwaway
 from support.users.unprivileged import NOBODY, as_nobody
 from support.users.unprivileged import nobodys as nobodys
+from support.vault.closed import open_below
 from support.vault.snapshots import opened, take
 
 CHECKS = 15
@@ -98,7 +99,7 @@ def test_from_the_commands_of_the_kit_against_a_real_bucket(tmp_path, s3_server,
     options = {"endpoint": place.options.endpoint, "region": place.options.region}
     setting = DestinationSetting("bucket", place.url, options=options)
     gone = lose_a_machine(str(tmp_path / "gone"), setting, environment=place.environment)
-    shutil.rmtree(gone.here.places.data_directory)  # the machine and its vault are gone
+    shutil.rmtree(open_below(gone.here.places.data_directory))  # the machine and its vault are gone
     monkeypatch.setenv("PATH", place.environment["PATH"])
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_EC2_METADATA_DISABLED"):
         monkeypatch.setenv(name, place.environment[name])
@@ -568,7 +569,7 @@ def kill_storm(gone, tmp_path, choose):
     words = ["rebuild", gone.disk, "--key-file", gone.key, "--yes", "--json"]
 
     def fresh():
-        shutil.rmtree(user, ignore_errors=True)
+        shutil.rmtree(open_below(user), ignore_errors=True)
         os.makedirs(home)
         write(home, "SOUL.md", "the old one")
         os.makedirs(home + ".safekept/landings")

@@ -321,7 +321,7 @@ def test_a_project_that_is_made_anew_is_watched_again(bench):
 
 def test_an_agent_that_deletes_the_store_or_our_settings_is_told_of(bench):
     config = put(os.path.join(bench.here.places.user_home, ".config", "safekept", "config.toml"), "")
-    put(config, "[checkpoints]\nmax_files = 1000\n")
+    put(config, "seat_belt = false\n[checkpoints]\nmax_files = 1000\n")
     script = f"rm -rf {bench.here.places.data_directory}; rm {config}; echo x > a; exit 3"
     done = bench.run(script, "--quiet", "60")
     assert done.returncode == 3

@@ -11,6 +11,7 @@ The fields that each verb writes: actions/base/operations.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -69,15 +70,11 @@ class Journal:
                 "facts": record.facts,
             }
         ).encode()
-        descriptor = open_journal(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
-        try:
-            _lock(descriptor)
+        with locked_journal(self.path) as descriptor:
             size = os.fstat(descriptor).st_size
             torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
             write_all(descriptor, (b"\n" if torn else b"") + line + b"\n")
             os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
     def read(self) -> Iterator[Record]:
         """Every readable record, oldest first; torn or foreign lines are passed over."""
@@ -155,6 +152,17 @@ def open_journal(path: str, flags: int = os.O_RDONLY) -> int:
         code = errno.EISDIR if stat.S_ISDIR(kind) else errno.EINVAL
         raise OSError(code, "it is not a regular file", path)
     return descriptor
+
+
+@contextlib.contextmanager
+def locked_journal(path: str) -> Iterator[int]:
+    """Its descriptor, made where there is none, while no other writer has it. OSError."""
+    descriptor = open_journal(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+    try:
+        _lock(descriptor)
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _joined(parts: list[bytes], held: int) -> bytes:

@@ -12,7 +12,7 @@ from safekept.core.agents import HomePlace, read_home_places
 from safekept.core.versions import refuse_newer_state
 
 from .loading import Settings
-from .policies import notify_targets, schedule_plan, seat_belt
+from .policies import notify_targets, schedule_plan
 
 if TYPE_CHECKING:
     from safekept.home.layout import Layout
@@ -98,7 +98,7 @@ def context_of(settings: Settings, *, source: str = "", actor: str = "") -> User
         databases=settings.text("databases"),
         full_homes=tuple(os.path.expanduser(home) for home in settings.texts("databases_full")),
         vault_wants_passphrase=bool(settings.text("vault.passphrase_command")),
-        seat_belt=seat_belt(settings),
+        seat_belt=settings.flag("seat_belt"),
         keeper_socket=settings.text("keeper.socket"),
         destinations=settings.destinations,
         notify=notify_targets(settings),

@@ -104,13 +104,8 @@ def _take_settings(settings: Settings) -> TakeSettings:
         max_file_size=int(settings.number("checkpoints.max_file_size_mb") * (1 << 20)),
         max_files=settings.whole("checkpoints.max_files"),
         exclusions=settings.texts("checkpoints.exclude"),
-        seat_belt=seat_belt(settings),
+        seat_belt=settings.flag("seat_belt"),
     )
-
-
-def seat_belt(settings: Settings) -> bool | None:
-    """What the user said of it; None: nothing. Settings that an `rm` took do not take the belt with them."""
-    return settings.flag("seat_belt") if "seat_belt" in settings.given else None
 
 
 def take_settings_from(

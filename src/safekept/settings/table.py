@@ -74,7 +74,7 @@ SETTINGS = (
     Setting(
         "seat_belt",
         bool,
-        False,
+        True,
         "whether the stores are closed between commands, so that `rm -rf` cannot empty them",
     ),
     Setting(

@@ -33,6 +33,12 @@ def say(monkeypatch, here):
     return spoken(monkeypatch, here.places.user_home)
 
 
+def make_vault(say):
+    """One that restic writes into, as the guide says it."""
+    for verb in ("init", "open"):
+        assert say("vault", verb).code == 0
+
+
 def restic(here, *words, cwd=None):
     environment = {
         **os.environ,
@@ -55,7 +61,7 @@ def damage(home):
 
 @pytest.mark.parametrize("given", ["the home", "the user's directory", "a relative path"])
 def test_a_home_that_restic_stored_is_found_and_restored(here, home, say, given):
-    assert say("vault", "init").code == 0
+    make_vault(say)
     before = tree_facts(home, skip=ROOT)
     if given == "the home":
         restic(here, "backup", home)
@@ -78,7 +84,7 @@ def test_a_live_database_that_restic_copied_with_its_log_is_folded(here, home, s
     import sqlite3
     from contextlib import closing
 
-    assert say("vault", "init").code == 0
+    make_vault(say)
     state = os.path.join(home, "state.db")
     with closing(sqlite3.connect(state)) as connection:
         connection.execute("pragma wal_autocheckpoint=0")
@@ -95,7 +101,7 @@ def test_a_live_database_that_restic_copied_with_its_log_is_folded(here, home, s
 
 
 def test_a_snapshot_without_a_home_is_refused_and_can_be_restored_by_saying_so(here, home, say, tmp_path):
-    assert say("vault", "init").code == 0
+    make_vault(say)
     other = tmp_path / "photos"
     other.mkdir()
     (other / "cat.txt").write_text("meow")
@@ -157,7 +163,7 @@ def stored(here, *words):
 
 
 def test_an_exact_restore_of_one_file_that_restic_stored_removes_nothing_else(here, home, say):
-    assert say("vault", "init").code == 0
+    make_vault(say)
     short = stored(here, os.path.join(home, "state.db"))
     before = tree_facts(home, skip=ROOT)
     done = say("snapshot", "restore", short, "--exact", "--yes")
@@ -168,7 +174,7 @@ def test_an_exact_restore_of_one_file_that_restic_stored_removes_nothing_else(he
 
 
 def test_an_exact_restore_removes_only_below_what_restic_was_given(here, home, say):
-    assert say("vault", "init").code == 0
+    make_vault(say)
     short = stored(here, os.path.join(home, "memories"), os.path.join(home, "state.db"))
     for name in ("memories/later.md", "later.md"):
         with open(os.path.join(home, name), "w") as file:
@@ -177,7 +183,7 @@ def test_an_exact_restore_removes_only_below_what_restic_was_given(here, home, s
 
 
 def test_an_exact_restore_of_the_whole_home_that_restic_stored_removes_what_came_later(here, home, say):
-    assert say("vault", "init").code == 0
+    make_vault(say)
     short = stored(here, home)
     with open(os.path.join(home, "later.md"), "w") as file:
         file.write("written since")
@@ -187,7 +193,7 @@ def test_an_exact_restore_of_the_whole_home_that_restic_stored_removes_what_came
 
 
 def test_an_exact_restore_removes_nothing_where_restic_left_things_out(here, home, say):
-    assert say("vault", "init").code == 0
+    make_vault(say)
     short = stored(here, home, "--exclude", "*.md")
     with open(os.path.join(home, "later.txt"), "w") as file:
         file.write("written since")
@@ -196,3 +202,20 @@ def test_an_exact_restore_removes_nothing_where_restic_left_things_out(here, hom
     assert done.code == 0, done.err
     assert differences(before, tree_facts(home, skip=ROOT)) == []
     assert "  Only for   what it holds (restic was told to leave out *.md): nothing is removed\n" in done.out
+
+
+def test_a_vault_in_which_restic_takes_snapshots_is_not_closed_to_it_unasked(here, home, say, monkeypatch):
+    monkeypatch.setenv("SAFEKEPT_SEAT_BELT", "false")  # as before there was one
+    assert say("vault", "init").code == 0
+    restic(here, "backup", home)
+    monkeypatch.delenv("SAFEKEPT_SEAT_BELT")
+    said = say("snapshot", "--home", home)
+    assert said.code == 0, said.err
+    note = "Note: restic takes snapshots in this vault, too, so it stays open to an `rm -rf`."
+    assert f"{note} Close it: `safekept vault close`" in said.err
+    restic(here, "backup", home)
+    assert note not in say("snapshot", "--home", home).err  # said once
+    restic(here, "forget", "latest", "--prune")
+    assert say("vault", "close").code == 0
+    failed = subprocess.run(["rm", "-rf", here.places.vault], capture_output=True, text=True)
+    assert failed.returncode != 0 and os.path.exists(os.path.join(here.places.vault, "config"))

@@ -28,6 +28,7 @@ from support.hosts.throwaway_helper import (
     wait_for_socket,
 )
 from support.projects.checkpoints import contents_in_store, fsck, put
+from support.vault.closed import open_below
 
 
 @pytest.fixture
@@ -241,7 +242,7 @@ def test_an_agent_that_deletes_the_store_is_protected_from_its_next_call_on(user
         call = Call("before", "codex", "Bash", shell=True, directory=project, session="s", turn="t")
         assert user.call(call)["checkpoints"]
         user.settled()  # nobody puts anything there while it goes
-        shutil.rmtree(os.path.join(user.data, "checkpoints"))
+        shutil.rmtree(open_below(os.path.join(user.data, "checkpoints")))
         write(project, "second\n")
         outcome = user.call(call)
         assert outcome["failures"] == [] and len(outcome["checkpoints"]) == 1
@@ -253,7 +254,7 @@ def test_an_agent_that_deletes_all_of_safekepts_data_is_protected_without_the_he
     project = user.project()
     with helper_thread(user) as helper:
         assert user.hook("claude-code", message(project)).returncode == 0
-        shutil.rmtree(user.data, ignore_errors=True)
+        shutil.rmtree(open_below(user.data), ignore_errors=True)
         write(project, "second\n")
         done = user.hook("claude-code", message(project, session="t"), SAFEKEPT_HELPER="0")
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

@@ -16,6 +16,7 @@ import pytest
 from safekept.checkpoints.store.store import Store
 from support.hosts.recorded_hosts import HOSTS, neutral_exit, new_user
 from support.projects.checkpoints import contents_in_store, fsck, put
+from support.vault.closed import open_below
 
 _WRITES = {
     "claude-code": ("PreToolUse", "Write", "file_path"),
@@ -140,7 +141,7 @@ def test_an_agent_that_deletes_everything_in_mid_turn_stops_no_hook(tmp_path, go
     place = {"project": user.project, "store": user.data, "settings": os.path.join(user.home, ".config")}[
         gone
     ]
-    shutil.rmtree(place)
+    shutil.rmtree(open_below(place))
     if gone == "project":
         os.mkdir(user.project)  # a process cannot stand nowhere; the hook of another directory can
     raw = about_to_write("codex", user, "a.txt")

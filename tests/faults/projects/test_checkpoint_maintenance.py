@@ -21,6 +21,7 @@ from support.faults.kill_points import count_steps, run_killed
 from support.places import TESTS
 from support.projects.checkpoint_worker import KEPT
 from support.projects.checkpoints import contents_in_store, fsck, put, run_plain_git
+from support.vault.closed import open_below
 
 WORKER = os.path.join(TESTS, "support", "projects", "checkpoint_worker.py")
 TWO_HOURS = 7200
@@ -83,7 +84,7 @@ def kill_at(template, tmp_path, point: int) -> int:
     assert done.returncode == 0, done.stderr
     check_everything(copy, project, held)
     assert not os.path.exists(os.path.join(data, "quarantine"))
-    shutil.rmtree(copy)
+    shutil.rmtree(open_below(copy))
     return killed.returncode
 
 

@@ -26,6 +26,7 @@ from support.projects.checkpoints import (
     tree_in_store,
     tree_on_disk,
 )
+from support.vault.closed import open_below
 
 QUICK = TakeSettings(durable=False)
 
@@ -84,7 +85,7 @@ def visit_kill_points(tmp_path: object, choose: object) -> int:
                 fsck(store)
             left = [name for name in os.listdir(store.project_directory(project)) if "tmp" in name]
             assert left == [], "what a killed take left behind is swept by the next"
-            shutil.rmtree(data)
+            shutil.rmtree(open_below(data))
     return visited
 
 

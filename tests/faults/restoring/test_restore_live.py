@@ -16,6 +16,7 @@ from support.faults.kill_points import count_steps, run_killed
 from support.home.database_holder import held
 from support.home.homes import differences, make_hermes_home, tree_facts
 from support.users.contexts import throwaway
+from support.vault.closed import open_below
 from support.vault.snapshots import take
 
 SAMPLE, FULL = 10, 120
@@ -139,7 +140,7 @@ def restore_storm(tmp_path, environment, home, count, seed):
             (home, pristine),
             (os.path.join(environment["HOME"], ".local/share/safekept"), vault),
         ):
-            shutil.rmtree(place)
+            shutil.rmtree(open_below(place))
             shutil.copytree(copy, place, symlinks=True)
         shutil.rmtree(home + ".safekept", ignore_errors=True)
 

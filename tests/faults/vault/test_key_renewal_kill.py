@@ -12,6 +12,7 @@ from safekept.vault.repo import KeyFile, Repository, Secret
 from safekept.vault.storage import LocalStorage
 from support.faults.kill_points import count_steps, run_killed
 from support.users.contexts import throwaway
+from support.vault.closed import open_below
 
 RENEW = ["vault", "key", "renew", "--yes"]
 SAMPLE = 10
@@ -30,7 +31,7 @@ def storm(tmp_path, environment, steps) -> None:
     total = count_steps(RENEW, environment, str(tmp_path / "steps"))
     assert total > 15
     for step in steps(total):
-        shutil.rmtree(here.places.user_home)
+        shutil.rmtree(open_below(here.places.user_home))
         shutil.copytree(as_it_was, here.places.user_home)
         with opened(here) as repository:
             first = repository.key_id

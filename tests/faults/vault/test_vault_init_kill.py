@@ -13,6 +13,7 @@ from safekept.vault.repo.repository import Repository
 from safekept.vault.storage import LocalStorage
 from support.faults.kill_points import count_steps, run_killed
 from support.users.contexts import throwaway
+from support.vault.closed import open_below
 
 SAMPLE = 10
 
@@ -28,7 +29,7 @@ def storm(tmp_path, environment, steps) -> None:
     here = throwaway(tmp_path)
     for step in steps:
         for name in (".config", ".local", ".cache"):
-            shutil.rmtree(os.path.join(here.places.user_home, name), ignore_errors=True)
+            shutil.rmtree(open_below(os.path.join(here.places.user_home, name)), ignore_errors=True)
         done = run_killed(["vault", "init"], environment, step)
         if done.returncode == 0 and step > steps[-1] - 5:
             continue  # the run that was counted took a few steps more (directories that were not there)

@@ -383,7 +383,8 @@ def test_the_report_says_what_the_reference_says(here, home, say):
 # Bad luck
 
 
-def test_a_command_that_deletes_the_vault_too_is_told_from_one_that_does_not(here, home, say):
+def test_a_command_that_deletes_the_vault_too_is_told_from_one_that_does_not(here, home, say, monkeypatch):
+    monkeypatch.setenv("SAFEKEPT_SEAT_BELT", "false")
     ours = f"{here.places.data_directory} {here.places.cache_directory}"
     script = f"rm -r {ours}; : > {home}/state.db; rm {home}/cron/jobs.json"
     said = say("guard", "--", "sh", "-c", script)

@@ -29,6 +29,7 @@ from support.hosts.recorded_hosts import (
     schema_of,
 )
 from support.projects.checkpoints import put
+from support.vault.closed import open_below
 
 NESTED = b'{"tool_input":' * 100_000 + b"1" + b"}" * 100_000
 #: What came -> what `status` says of it.
@@ -363,7 +364,7 @@ def test_a_data_directory_that_cannot_be_written_stops_nobody(user):
 
 def test_a_store_deleted_in_mid_turn_is_made_again(user):
     assert said(write(user, f"{user.project}/a.txt")) == ""
-    shutil.rmtree(user.data)
+    shutil.rmtree(open_below(user.data))
     put(os.path.join(user.project, "a.txt"), "newer")
     assert said(write(user, f"{user.project}/a.txt")) == ""
     assert user.held() == {"a.txt": b"newer"}

@@ -17,6 +17,7 @@ import pytest
 from safekept.core.objects.errors import PlaceMissing, PlaceRefused
 from safekept.core.objects.sftp.connections import Host, explain
 from support.commands.in_process import spoken
+from support.vault.closed import lose, open_below
 
 
 @pytest.fixture
@@ -74,7 +75,8 @@ def test_a_push_of_a_vault_that_lost_a_pack_is_not_called_complete(say, settle, 
     settle(disk=pushed, fresh=tmp_path / "fresh")
     here = f"{user}/.local/share/safekept/vault"
     lost = packs(here)[0]
-    shutil.move(lost, tmp_path / "kept")
+    shutil.copyfile(lost, tmp_path / "kept")
+    lose(lost)
     sent = say("push", "fresh")
     assert sent.code == 3, sent.out
     assert "Pushed to fresh, but not everything" in sent.out
@@ -140,7 +142,7 @@ def test_which_of_several_vaults_is_said_in_words_that_fit_every_command(say, pu
     mine = next(one for one in pushed.iterdir() if one.is_dir())
     shutil.copytree(mine, pushed / "0000000000000000")
     key = os.path.join(os.environ["HOME"], ".local", "share", "safekept")
-    shutil.rmtree(f"{key}/vault")
+    shutil.rmtree(open_below(f"{key}/vault"))
     os.unlink(f"{key}/vaults.json")
     for words in (("pull", f"file:{pushed}"), ("drill", "--destination", f"file:{pushed}")):
         said = say(*words)

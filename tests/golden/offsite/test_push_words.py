@@ -16,6 +16,7 @@ from safekept.vault.storage.local import LocalStorage
 from support.commands.in_process import spoken
 from support.offsite.pushes import one_more
 from support.users.contexts import throwaway
+from support.vault.closed import open_below
 from support.vault.vaults import save_files, some_files
 
 
@@ -93,7 +94,7 @@ def test_a_copy_answers_every_question_that_the_vault_answers(say, pushed, user)
         assert say("vault", "check", "--read-data", *source).code == 0
         assert say("history", "SOUL.md", *source).code == 0
         assert "generated key" in say("vault", "key", "list", *source).out
-    shutil.rmtree(os.path.join(user, ".local", "share", "safekept", "vault"))
+    shutil.rmtree(open_below(os.path.join(user, ".local", "share", "safekept", "vault")))
     with open(os.path.join(user, ".hermes", "SOUL.md"), "w") as file:
         file.write("broken")
     restored = say("snapshot", "restore", "latest", "--yes", "--destination", "disk")
@@ -224,7 +225,7 @@ def test_a_pull_brings_the_vault_back(say, pushed, user):
     vault = os.path.join(user, ".local", "share", "safekept", "vault")
     refused = say("pull", "disk")
     assert "error: pull-target-taken" in refused.err
-    shutil.rmtree(vault)
+    shutil.rmtree(open_below(vault))
     dry = say("pull", "disk", "--dry-run")
     assert "Nothing was written" in dry.out
     assert not os.path.exists(vault)

@@ -15,6 +15,7 @@ from safekept.core.errors import SafekeptError
 from support.commands.terminals import Terminal
 from support.users.contexts import throwaway
 from support.users.first_hour import Newcomer, files_of, two_agents
+from support.vault.closed import lose, open_below
 
 
 @pytest.fixture(scope="module")
@@ -260,12 +261,12 @@ def test_a_no_is_remembered_and_stores_go_only_with_the_typed_word(new):
     refused = new.run("uninstall", "--stores", "--yes")
     assert refused.returncode == 1 and os.path.isdir(vault)
     assert "uninstall --stores --word delete" in refused.stderr
-    thesis = os.path.join(vault, "thesis.txt")
+    thesis = os.path.join(open_below(vault), "thesis.txt")
     with open(thesis, "w", encoding="ascii") as file:
         file.write("mine")
     refused = new.run("uninstall", "--stores", "--word", "delete")
     assert refused.returncode == 1 and "thesis.txt" in refused.stderr and os.path.isdir(vault)
-    os.unlink(thesis)
+    lose(thesis)
     done = new.run("uninstall", "--stores", "--word", "delete", "--json")
     assert done.returncode == 0, done.stderr
     assert {one["what"] for one in json.loads(done.stdout)["remains"]} == {"a kit, with the key"}
@@ -291,13 +292,13 @@ def test_a_vault_that_is_gone_from_here_and_kept_elsewhere_is_not_replaced(ready
     machine, _ = ready
     data = os.path.join(machine.user, ".local", "share", "safekept", what).rstrip("/")
     vault = data if what else os.path.join(data, "vault")
-    os.rename(data, data + "-gone")
+    os.rename(open_below(data), data + "-gone")
     try:
         refused = machine.run("setup", "--yes", "--passphrase-file", machine.secret)
         assert refused.returncode == 1 and "error: vault-elsewhere" in refused.stderr
         assert "safekept pull usb" in refused.stderr and not os.path.exists(vault)
     finally:
-        shutil.rmtree(data, ignore_errors=True)
+        shutil.rmtree(open_below(data), ignore_errors=True)
         os.rename(data + "-gone", data)
 
 

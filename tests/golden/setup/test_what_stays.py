@@ -9,6 +9,7 @@ import shutil
 from safekept.core.versions import version_text
 from support.commands.in_process import spoken
 from support.users.states import made, write
+from support.vault.closed import open_below
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
@@ -90,7 +91,7 @@ def test_a_directory_for_plugins_that_came_with_a_home_goes_where_only_ours_lay_
     plugins = os.path.join(state.home, "plugins")
     shutil.rmtree(plugins, ignore_errors=True)
     assert say("connect", "hermes", "--yes").code == 0
-    shutil.rmtree(os.path.join(state.context.places.data_directory))  # another machine knows nothing of it
+    shutil.rmtree(open_below(state.context.places.data_directory))  # another machine knows nothing of it
     assert say("connect", "hermes", "--yes").code == 0
     assert say("connect", "--remove", "hermes", "--yes").code == 0
     assert not os.path.exists(plugins)

@@ -62,6 +62,7 @@ from support.users.troubles import (
     vault_deleted,
     vault_deleted_alone,
 )
+from support.vault.closed import open_below
 from test_map import SOURCE
 
 
@@ -322,7 +323,7 @@ def test_where_all_of_ours_was_deleted_the_copy_elsewhere_is_found_and_brought_b
     say = spoken(monkeypatch, state.user)
     place = str(tmp_path / "nas")
     assert say("destinations", "add", place).code == say("push", "nas").code == 0
-    shutil.rmtree(state.context.places.data_directory)
+    shutil.rmtree(open_below(state.context.places.data_directory))
     said = say("status", "--check")
     assert said.code == say("status", "--short", "--check").code == 4
     told = said.out.replace("\n", " ")

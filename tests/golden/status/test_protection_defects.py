@@ -16,6 +16,7 @@ import safekept.core.journal
 from safekept.cli.console import Console
 from support.commands.in_process import spoken
 from support.home.homes import make_hermes_home
+from support.vault.closed import lose
 
 
 @pytest.fixture
@@ -115,6 +116,7 @@ def test_the_short_answer_knows_that_the_last_attempt_failed(say, user):
     assert "snapshot" not in say("status", "--short").out
     key = os.path.join(user, ".config", "safekept", "vault.key")
     os.rename(key, key + ".away")
+    lose(os.path.join(user, ".local", "share", "safekept", "kept", "vault.key"))
     assert say("snapshot").code == 12
     said = say("status", "--short", "--check")
     assert said.code == 4 and said.out == say("status", "--short").out
@@ -165,6 +167,7 @@ def test_every_home_is_named_where_the_vault_does_not_open(say, user, tmp_path):
     other = make_hermes_home(str(tmp_path / "other"), profiles=(), awkward=False)
     assert say("snapshot").code == say("snapshot", "--home", other).code == 0
     os.unlink(os.path.join(user, ".config", "safekept", "vault.key"))
+    lose(os.path.join(user, ".local", "share", "safekept", "kept", "vault.key"))
     document = json.loads(say("status", "--json").out)
     homes = {one["home"]: one["last_snapshot"]["from_journal"] for one in document["homes"]}
     assert homes == {os.path.join(user, ".hermes"): True, other: True}

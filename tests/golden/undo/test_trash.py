@@ -17,6 +17,7 @@ from support.commands.in_process import spoken
 from support.home.homes import make_hermes_home
 from support.projects.checkpoints import fsck, put
 from support.users.contexts import throwaway
+from support.vault.closed import lose
 from support.vault.snapshots import take
 
 DAY = 86400.0
@@ -181,7 +182,7 @@ def test_a_dropped_checkpoint_that_is_not_whole_any_more_does_not_come_back(here
     operation = json.loads(say("checkpoint", "clear", "--yes", "--json").out)["operation"]
     packs = os.path.join(store_of(here), "store", "objects", "pack")
     for name in os.listdir(packs):
-        os.unlink(os.path.join(packs, name))
+        lose(os.path.join(packs, name))
     done = say("undo", operation)
     assert done.code == 3 and done.out.startswith("Brought back 0 checkpoints\n") and points(say) == []
 

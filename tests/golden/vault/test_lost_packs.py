@@ -10,6 +10,7 @@ import pytest
 
 from support.home.homes import make_hermes_home
 from support.users.contexts import throwaway
+from support.vault.closed import lose
 from support.vault.snapshots import LONG_AGO
 
 NOTE = (
@@ -34,10 +35,6 @@ def home(here):
 
 def packs(here):
     return sorted(glob.glob(os.path.join(here.places.vault, "data", "*", "*")), key=os.path.getsize)
-
-
-def lose(path):
-    os.unlink(path)
 
 
 def cut(path):

@@ -19,16 +19,16 @@ from safekept.settings.context import context_of
 from safekept.settings.loading import load_settings
 from support.commands.in_process import spoken
 from support.users.states import made
+from support.vault.closed import lose
 
 
 @pytest.fixture
 def say(tmp_path, monkeypatch):
-    """The commands of a user with a home, a vault and a project, who wants a seat belt."""
+    """The commands of a user with a home, a vault and a project, who never heard of a seat belt."""
     state = made("fresh", tmp_path)
     say = spoken(monkeypatch, state.user)
     os.makedirs(os.path.join(state.user, "project", ".git"))
     put("project/notes.txt", "first")
-    monkeypatch.setenv("SAFEKEPT_SEAT_BELT", "true")
     yield say
     for _, belt in stores():
         belt.take_off()  # nobody could remove what the test made
@@ -108,6 +108,31 @@ def begun(say) -> None:
     assert closed()
 
 
+def test_what_the_vault_lost_is_fetched_into_it_and_it_is_closed_again(say, tmp_path):
+    begun(say)
+    assert say("vault", "key", "add", "--recovery", "--passphrase-file", secret(tmp_path)).code == 0
+    words = ("destinations", "add", f"file:{tmp_path}/copy", "--name", "copy", "--same-disk")
+    assert say(*words).code == 0 and say("push", "copy").code == 0
+    vault = stores()[0][1]
+    lost = packs_of(vault.root)[0]
+    lose(lost)
+    vault.let_go()
+    assert closed()
+    said = say("pull", "copy", "--mend")
+    assert said.code == 0, said.err
+    assert os.path.exists(lost) and closed()
+
+
+def secret(tmp_path) -> str:
+    put(str(tmp_path / "secret"), "four words are enough\n")
+    os.chmod(tmp_path / "secret", 0o600)
+    return str(tmp_path / "secret")
+
+
+def packs_of(vault: str) -> list[str]:
+    return [os.path.join(at, name) for at, _, names in os.walk(os.path.join(vault, "data")) for name in names]
+
+
 def test_rm_leaves_the_stores_and_they_are_whole(say):
     begun(say)
     before = everything()
@@ -145,16 +170,16 @@ def test_without_the_setting_nothing_is_closed_and_what_was_is_opened(say, monke
     assert said.code == 1
     assert said.err.splitlines()[:2] == [
         "error: seat-belt-off",
-        "  The seat belt is off: the setting `seat_belt` is not true",
+        "  The seat belt is off: the setting `seat_belt` is false",
     ]
     assert "Turn it on: `safekept settings seat_belt true`" in said.err
     for _, belt in stores():
         shutil.rmtree(belt.root)
 
 
-def test_settings_that_are_gone_do_not_take_the_belt_with_them(say, monkeypatch):
+def test_settings_that_are_gone_do_not_take_the_belt_with_them(say):
     begun(say)
-    monkeypatch.delenv("SAFEKEPT_SEAT_BELT")
+    shutil.rmtree(os.path.expanduser("~/.config"))
     put(".hermes/SOUL.md", "changed")
     put("project/notes.txt", "changed")
     assert say("snapshot").code == 0 and say("checkpoint", "project").code == 0
@@ -188,7 +213,6 @@ def test_uninstall_removes_stores_that_are_closed(say):
 
 def test_an_empty_vault_that_is_closed_makes_room_for_another(tmp_path, monkeypatch):
     say = spoken(monkeypatch, str(tmp_path))
-    monkeypatch.setenv("SAFEKEPT_SEAT_BELT", "true")
     assert say("vault", "init").code == 0
     assert closed()
     from safekept.actions.setup.unused_vault import is_unused, put_aside

@@ -11,6 +11,7 @@ import pytest
 from safekept.cli.options import asking_for_vault_secret
 from support.home.homes import make_hermes_home
 from support.users.contexts import throwaway
+from support.vault.closed import lose
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def test_an_init_over_a_vault_whose_key_is_missing_writes_no_key(safekept, here)
 
 def test_an_init_over_a_vault_that_lost_its_config_writes_no_key(safekept, here):
     assert safekept("snapshot").returncode == 0
-    os.unlink(os.path.join(here.places.vault, "config"))
+    lose(os.path.join(here.places.vault, "config"))
     os.unlink(here.places.vault_key_file)
     done = safekept("vault", "init")
     assert done.returncode == 1

@@ -26,6 +26,7 @@ from safekept.core.entries import EntryLost, Kind
 from safekept.core.errors import SafekeptError
 from support.archives import bad_archives
 from support.fuzz.inputs import Maker, bytes_of, changed_bytes, lines_of, values_of
+from support.vault.closed import open_below
 
 
 @dataclasses.dataclass
@@ -201,7 +202,7 @@ def landing_target(directory: str) -> Target:
     before = {"root": 0, "path": ".hermes", "mode": 448, "mtime_ns": 5}
 
     def take(data: bytes) -> None:
-        shutil.rmtree(os.path.join(directory, "user"), ignore_errors=True)
+        shutil.rmtree(open_below(os.path.join(directory, "user")), ignore_errors=True)
         place = os.path.join(area, "20261115-000000-abcdef")
         os.makedirs(os.path.join(place, "staged"), mode=0o700)
         os.makedirs(home, mode=0o700)

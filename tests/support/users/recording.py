@@ -16,6 +16,7 @@ from typing import Any
 import zstandard
 
 from support.users.fixed_place import COPY, DATA, HOME, PLACE, PROJECT, USER, FixedPlace, held
+from support.vault.closed import open_below
 
 ARCHIVES = f"{PLACE}/archives"
 IDENTITY = f"{USER}/archive.key"
@@ -180,7 +181,7 @@ def undone(place: FixedPlace, known: dict[str, Any], scratch: str) -> dict[str, 
                 one["id"] for one in points["checkpoints"] if one["kind"] not in ("undo", "after")
             ),
         }
-        shutil.rmtree(copy.directory)
+        shutil.rmtree(open_below(copy.directory))
     return found
 
 

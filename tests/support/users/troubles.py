@@ -48,6 +48,7 @@ from support.home.homes import make_hermes_home
 from support.hosts.connected import connect, program_in
 from support.projects.checkpoints import put
 from support.users.states import DAY, State, aged, drilled, empty, made
+from support.vault.closed import open_below
 
 # ── worlds ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -220,7 +221,7 @@ def vault_deleted(directory) -> State:
     settings(state, "nas")
     with pytest.MonkeyPatch.context() as patch:
         assert spoken(patch, state.user)("push", "nas").code == 0
-    shutil.rmtree(state.context.places.data_directory)
+    shutil.rmtree(open_below(state.context.places.data_directory))
     return state
 
 
@@ -230,7 +231,7 @@ def vault_deleted_alone(directory) -> State:
     settings(state, "nas")
     with pytest.MonkeyPatch.context() as patch:
         assert spoken(patch, state.user)("push", "nas").code == 0
-    shutil.rmtree(state.context.places.vault)
+    shutil.rmtree(open_below(state.context.places.vault))
     return state
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .context import UserContext
 
 KEY, SETTINGS, JOURNAL, RECEIPTS = "vault.key", "config.toml", "journal.jsonl", "receipts"
+#: What is remembered of kits, of what a person declined, and of which vault is this machine's.
+REMEMBERED = ("kits.json", "declined.json", "vaults.json")
 _EARLIER = ".before-"
 #: So many earlier versions of a copy stay; of a key all do, each may open somebody's history.
 _VERSIONS = 5
@@ -38,6 +40,31 @@ def copies_directory(context: UserContext) -> str:
     return os.path.join(context.places.data_directory, KEPT)
 
 
+def small_files(context: UserContext) -> dict[str, str]:
+    """Each file that is copied whole, and the name of its copy."""
+    places = context.places
+    named = {places.vault_key_file: KEY, places.settings_file: SETTINGS}
+    named |= {os.path.join(places.data_directory, name): name for name in REMEMBERED}
+    return {path: name for path, name in named.items() if path}
+
+
+def gone_originals(context: UserContext) -> dict[str, str]:
+    """The files that are gone while their copy is here, with the path of the copy."""
+    place = copies_directory(context)
+    found = {path: os.path.join(place, name) for path, name in small_files(context).items()}
+    return {path: copy for path, copy in found.items() if os.path.isfile(copy) and not os.path.lexists(path)}
+
+
+def journal_copies(context: UserContext) -> list[str]:
+    """Every copy of a journal, the oldest first: after an `rm` each begins anew."""
+    place = copies_directory(context)
+    with contextlib.suppress(OSError):
+        names = [name for name in os.listdir(place) if name.startswith(JOURNAL + _EARLIER)]
+        last = [JOURNAL] if os.path.isfile(os.path.join(place, JOURNAL)) else []
+        return [os.path.join(place, name) for name in (*sorted(names), *last)]
+    return []
+
+
 def keep_copies(context: UserContext) -> None:
     """Bring the copies up to date, where a seat belt is wanted; else let them lie, open. Never an error: the
     originals are there."""
@@ -51,10 +78,7 @@ def keep_copies(context: UserContext) -> None:
             if belt.wanted is False:
                 belt.open(place)
                 return
-            for source, name in (
-                (context.places.vault_key_file, KEY),
-                (context.places.settings_file, SETTINGS),
-            ):
+            for source, name in small_files(context).items():
                 with contextlib.suppress(OSError):
                     _keep(belt, source, os.path.join(place, name))
             with contextlib.suppress(OSError):
@@ -67,8 +91,6 @@ def keep_copies(context: UserContext) -> None:
 
 def _keep(belt: Belt, source: str, copy: str) -> None:
     """A small file, and what was there before if it was something else."""
-    if not source:
-        return
     wanted = os.stat(source)
     with contextlib.suppress(FileNotFoundError):
         there = os.stat(copy)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
+from safekept.core.files.belt import set_mode_of
 from safekept.core.finding import Finding, Repair
 from safekept.core.journal import new_id
 from safekept.core.records import dataclass
@@ -94,9 +95,13 @@ def set_mode(path: str, before: int, after: int) -> None:
     """Change a mode, and only if it is still what was seen; never through a link."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
+        facts = os.fstat(descriptor)
+        mode = stat.S_IMODE(facts.st_mode)
+        if stat.S_ISDIR(facts.st_mode):
+            # Whether its owner can write there is the seat belt's.
+            before, after = ((one & ~0o200) | (mode & 0o200) for one in (before, after))
         if mode == before:
-            os.fchmod(descriptor, after)
+            set_mode_of(descriptor, after)
         elif mode != after:
             raise OSError(0, f"its mode is {mode:04o} by now, and was left alone")
     finally:

@@ -203,7 +203,8 @@ def _pull_vault(context: UserContext, request: PullRequest, result: PullResult, 
     target = _target(context, request)
     result.path = target.path
     known = known_vault(context)
-    with contextlib.closing(storage_of(context, request.destination, known=known)) as source:
+    there = storage_of(context, request.destination, known=known)
+    with contextlib.closing(target), contextlib.closing(there) as source:
         result.place = source.location
         if not source.exists(FileKind.CONFIG):
             raise NoSuchVault.at(source.location)
@@ -268,7 +269,7 @@ def _target(context: UserContext, request: PullRequest) -> LocalStorage:
     if is_remote(context, path):
         raise _taken(path, "the vault of this machine is not in a directory; name one")
     refuse_inside_home(context.changed(vault=os.path.abspath(path)))
-    target = LocalStorage(path)
+    target = LocalStorage(path, context.choices.seat_belt if path == context.places.vault else None)
     if target.exists(FileKind.CONFIG):
         raise PullTargetTaken(
             f"There is a vault at `{target.path}` already",

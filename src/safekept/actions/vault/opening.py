@@ -22,7 +22,7 @@ from safekept.core.next_step import NextStep
 from safekept.core.objects.errors import PlaceMissing
 from safekept.vault.errors import NoSuchVault, VaultHalfMade, VaultUnreachable, WrongKey
 from safekept.vault.repo import Repository, no_config, refuse_taken
-from safekept.vault.storage import FileKind, Storage
+from safekept.vault.storage import FileKind, LocalStorage, Storage
 
 from ..base.context import UserContext
 from ..base.own_places import known_homes, within
@@ -90,6 +90,10 @@ def open_vault(
                 refuse_inside_home(context, homes)
             repository = _open(context, storage, listener)
             remember_vault(context, repository.id)
+            if isinstance(storage, LocalStorage) and storage.belt.wanted and storage.belt.state == "off":
+                from .seat_belt import leave_open_for_others
+
+                leave_open_for_others(repository, storage.belt, listener)
             return repository
         if not create:
             raise _not_there(context, storage)
@@ -277,7 +281,7 @@ def _open(context: UserContext, storage: Storage, listener: Listener, *, cache: 
     key_file = context.places.vault_key_file
     secret = secret_from_file(key_file) if key_file else None
     wrong: WrongKey | None = None
-    if secret is None and (kept := _kept_secret(context)) is not None:
+    if key_file and secret is None and (kept := _kept_secret(context)) is not None:
         with contextlib.suppress(WrongKey):  # of another vault: then it is as if there were none
             repository = open_with(storage, kept, cache)
             note = f"Note: the key file `{key_file}` is gone; its copy behind the seat belt opened the vault"

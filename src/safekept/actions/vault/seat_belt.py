@@ -5,15 +5,18 @@ Whether a store is closed is found out by trying to write there, and never read 
 
 from __future__ import annotations
 
+import contextlib
 import os
+from typing import TYPE_CHECKING
 
 from safekept.checkpoints.store import belt_of
 from safekept.core.errors import SafekeptError
-from safekept.core.events import silent
+from safekept.core.events import Event, Listener, silent
 from safekept.core.files.belt import Belt
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
 from safekept.core.records import dataclass
+from safekept.vault.snapshots import list_snapshots
 from safekept.vault.storage import LocalStorage
 
 from ..base.context import UserContext
@@ -22,6 +25,10 @@ from ..base.operations.stores import VaultCloseFacts, VaultOpenFacts
 from ..base.record import record
 from ..projects.project import checkpoint_directory
 from .place import is_remote
+
+if TYPE_CHECKING:
+    from safekept.vault.format import Snapshot
+    from safekept.vault.repo import Repository
 
 
 class SeatBeltOff(SafekeptError):
@@ -57,6 +64,28 @@ def belts(context: UserContext) -> list[tuple[str, Belt]]:
     return [(what, belt) for what, belt in found if os.path.isdir(belt.root)]
 
 
+def leave_open_for_others(repository: Repository, belt: Belt, listener: Listener) -> None:
+    """A vault in which restic takes snapshots, too, is not closed to it unasked: it could not write any more.
+
+    For a vault that never had a belt. Looked at once: what it says then stays until `vault close`.
+    """
+    if not belt.possible():
+        return
+    program = next(filter(None, map(_of_another, list_snapshots(repository)[0])), "")
+    if program:
+        with contextlib.suppress(OSError):
+            belt.lift()
+            note = f"Note: {program} takes snapshots in this vault, too, so it stays open to an `rm -rf`."
+            listener(Event("belt", text=NextStep("vault close", before=f"{note} Close it:")))
+
+
+def _of_another(snapshot: Snapshot) -> str:
+    """The program that took it, where that is one of those that write vaults themselves. Restic did not say
+    its name for years."""
+    name = snapshot.program_version.partition(" ")[0] or "restic"
+    return name if name in ("restic", "rustic") else ""
+
+
 def look(context: UserContext) -> list[BeltedStore]:
     """Each store as it is now."""
     return [_seen(what, belt) for what, belt in belts(context)]
@@ -83,7 +112,7 @@ def close_stores(context: UserContext) -> list[BeltedStore]:
     worn = any(belt.state != "off" for _, belt in belts(context))
     if not context.choices.seat_belt and (context.choices.seat_belt is False or not worn):
         raise SeatBeltOff(
-            "The seat belt is off: the setting `seat_belt` is not true",
+            "The seat belt is off: the setting `seat_belt` is false",
             kept="Nothing was changed",
             next_steps=(NextStep("settings", ("seat_belt", "true"), before="Turn it on:"),),
         )
@@ -101,6 +130,9 @@ def close_stores(context: UserContext) -> list[BeltedStore]:
 
 def _seen(what: str, belt: Belt) -> BeltedStore:
     state, closed = belt.state, belt.holds()
+    if state == "on" and not closed:
+        belt.let_go()  # what a command left open that was killed
+        closed = belt.holds()
     why = ""
     if not closed and state != "open" and (belt.wanted or state == "on"):
         why = _why(belt)

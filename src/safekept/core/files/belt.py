@@ -80,7 +80,7 @@ class Belt:
             while place != self.root and not os.path.lexists(place):
                 self._touched.add(place)
                 place = os.path.dirname(place)
-            _change_named(place, writable=True)
+            change_named(place, writable=True)
             self._touched.add(place)
             if place == directory:
                 self._opened.add(directory)
@@ -183,7 +183,7 @@ class Belt:
         if self.wanted is False and state != "off":
             _change(lock, writable=True)
             for place in self._directories(writable=False)[::-1]:
-                _change_named(place, writable=True)
+                change_named(place, writable=True)
             remove_quietly(self._mark)
         elif self.wanted and state == "off" and self.possible():
             _change(lock, writable=True)
@@ -192,13 +192,13 @@ class Belt:
         if state == "on" and self.wanted is not False:
             ours = (place for place in sorted(self._touched, reverse=True) if self._belongs(place))
             for place in self._directories(writable=True) if everywhere else ours:
-                _change_named(place, writable=False)
+                change_named(place, writable=False)
             _change(lock, writable=False)
 
     def _write_mark(self, text: bytes) -> None:
         if not os.path.isdir(os.path.dirname(self._mark)):
             os.mkdir(os.path.dirname(self._mark), 0o700)
-        _change_named(os.path.dirname(self._mark), writable=True)
+        change_named(os.path.dirname(self._mark), writable=True)
         durable_write(self._mark, text, 0o400)
 
     def _belongs(self, place: str) -> bool:
@@ -264,7 +264,7 @@ def _alone(descriptor: int) -> bool:
     return True
 
 
-def _change_named(path: str, *, writable: bool) -> None:
+def change_named(path: str, *, writable: bool) -> None:
     """Open or close one directory, if it is ours and not so already; nothing else is touched."""
     with contextlib.suppress(OSError):
         mode = os.lstat(path).st_mode
@@ -293,6 +293,18 @@ def _change(descriptor: int, *, writable: bool) -> None:
         except PermissionError:
             _set_immutable(descriptor, False)
             os.fchmod(descriptor, mode | 0o700)
+
+
+def set_mode_of(descriptor: int, mode: int) -> None:
+    """The permission bits of a directory, which may be closed and stays so. OSError."""
+    try:
+        os.fchmod(descriptor, mode)
+    except PermissionError:
+        _set_immutable(descriptor, False)
+        try:
+            os.fchmod(descriptor, mode)
+        finally:
+            _set_immutable(descriptor, True)
 
 
 def _set_immutable(descriptor: int, immutable: bool) -> None:

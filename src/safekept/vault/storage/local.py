@@ -29,7 +29,7 @@ from safekept.core.files import (
 )
 from safekept.core.files.belt import Belt
 from safekept.core.next_step import NextStep
-from safekept.core.objects import NotThere, Taken
+from safekept.core.objects import Content, NotThere, Taken
 from safekept.core.objects.local import LocalObjects
 from safekept.core.processes.process import left_behind, owner_mark
 
@@ -47,6 +47,7 @@ RESERVE, _RESERVE_SIZE, _RESERVE_LEAST = "safekept-reserve", 256 << 10, 16 << 10
 #: The directories that a seat belt closes, beside the root. Locks stay open, for restic takes one to read.
 _CLOSED = ("keys", "snapshots", "index", "data", "data/*", "safekept", "safekept/marks")
 _BELT = "safekept/belt"
+_LOCKS = f"{FileKind.LOCK.value}/"
 #: What could not be done to the vault.
 _DONE = {"make": "made", "list": "listed", "read": "read", "write": "written", "delete": "changed"}
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -57,9 +58,29 @@ def _temporary(place: str) -> str:
 
 
 class _VaultFiles(LocalObjects):
-    """A directory of objects, with the names, modes and errors of a vault."""
+    """A directory of objects, with the names, modes and errors of a vault; each write opens what it needs."""
 
     mode = 0o400
+
+    def __init__(self, path: str, belt: bool | None) -> None:
+        super().__init__(path)
+        self.belt = Belt(self.path, _CLOSED, _BELT, belt)
+
+    def write(self, name: str, content: Content, *, replace: bool = False, by_content: bool = False) -> None:
+        self._open_for(name)
+        super().write(name, content, replace=replace, by_content=by_content)
+
+    def delete(self, name: str, *, durable: bool = True) -> None:
+        self._open_for(name)
+        super().delete(name, durable=durable)
+
+    def _open_for(self, name: str) -> None:
+        """See that a file can be written or deleted in its directory."""
+        directory = os.path.dirname(self._place(name))
+        if not name.startswith(_LOCKS):
+            self.belt.open(directory)
+        elif not os.path.isdir(directory):
+            self.belt.open(self.path)
 
     def create(self) -> None:
         try:
@@ -127,10 +148,9 @@ class LocalStorage(ObjectStorage):
     """The files of a vault below one directory. `belt`: whether it is to have one; None: as it is."""
 
     def __init__(self, path: str, belt: bool | None = None) -> None:
-        self._files = _VaultFiles(path)
+        self._files = _VaultFiles(path, belt)
         super().__init__(self._files)
-        self.path = self._files.path
-        self.belt = Belt(self.path, _CLOSED, _BELT, belt)
+        self.path, self.belt = self._files.path, self._files.belt
 
     @property
     def only_here(self) -> bool:
@@ -177,7 +197,6 @@ class LocalStorage(ObjectStorage):
             raise NotStored(kind, name) from None
 
     def write(self, kind: FileKind, name: str, data: bytes | bytearray | memoryview) -> None:
-        self._open_for(kind, name)
         try:
             # Two inits at once: the name of `config` is refused where it is taken.
             self._files.write(stored_name(kind, name), data, by_content=kind is not FileKind.CONFIG)
@@ -185,7 +204,6 @@ class LocalStorage(ObjectStorage):
             raise AlreadyStored(kind, name) from None
 
     def delete(self, kind: FileKind, name: str) -> None:
-        self._open_for(kind, name)
         # A lock that reappears after a power cut is stale and known as such; the rest must stay gone.
         self._files.delete(stored_name(kind, name), durable=kind is not FileKind.LOCK)
 
@@ -245,14 +263,6 @@ class LocalStorage(ObjectStorage):
                         os.unlink(path)
                         swept.append(path)
         return swept
-
-    def _open_for(self, kind: FileKind, name: str) -> None:
-        """See that a file can be written or deleted in its directory."""
-        directory = os.path.dirname(self._place(kind, name))
-        if kind is not FileKind.LOCK:
-            self.belt.open(directory)
-        elif not os.path.isdir(directory):
-            self.belt.open(self.path)
 
     def _place(self, kind: FileKind, name: str) -> str:
         return os.path.join(self.path, stored_name(kind, name))

@@ -96,9 +96,17 @@ def _put_aside(vault: VaultStatus) -> Iterator[Step]:
     """A file that says which snapshot it is cannot be made again; everybody else is well without it."""
     yield "If another copy of the vault exists, bring the file back from there"
     if not is_address(vault.place):
+        from safekept.vault.storage import LocalStorage
+
+        closed = LocalStorage(vault.place).belt.state == "on"
+        if closed:
+            yield NextStep("vault open", before="Else let yourself write there:")
         for name in vault.damaged:
             old, new = os.path.join(vault.place, "snapshots", name), f"{vault.place}.damaged-{name[:8]}"
-            yield f"Else put it aside, and the others are well: `mv {shell_word(old)} {shell_word(new)}`"
+            before = "Put it aside" if closed else "Else put it aside"
+            yield f"{before}, and the others are well: `mv {shell_word(old)} {shell_word(new)}`"
+        if closed:
+            yield NextStep("vault close", before="Close it again:")
     yield NextStep("vault check", before="See what it touches:")
 
 
