@@ -12,6 +12,7 @@ import sys
 
 import pytest
 
+from conftest import missing_part
 from support.faults.kill_points import count_steps, run_killed
 from support.home.homes import differences, make_hermes_home, tree_facts
 from support.users.unprivileged import nobodys  # noqa: F401 - a fixture
@@ -74,7 +75,7 @@ def test_an_empty_home_is_no_backup(tmp_path, safekept):
 
 def test_an_unreadable_home_is_an_error_and_not_an_empty_archive(tmp_path, launcher_environment):
     if os.geteuid() != 0:
-        pytest.skip("needs root, to become somebody else")
+        missing_part("needs root, to become somebody else")
     home = make_hermes_home(str(tmp_path / "user" / ".hermes"))
     os.chmod(home, 0o700)
     public = tmp_path / "public"
@@ -321,7 +322,7 @@ def test_two_backups_in_the_same_second_give_two_whole_archives(tmp_path, hermes
 
 def test_an_ordinary_user_can_back_up_and_import(nobodys, launcher_environment):  # noqa: F811
     if os.geteuid() != 0:
-        pytest.skip("needs root, to become somebody else")
+        missing_part("needs root, to become somebody else")
     user = pathlib.Path(nobodys)
     home = make_hermes_home(str(user / ".hermes"))
     for folder, folders, files in os.walk(user):
@@ -343,7 +344,7 @@ def test_an_ordinary_user_can_back_up_and_import(nobodys, launcher_environment):
 
 def test_what_root_writes_into_a_home_belongs_to_the_homes_owner(nobodys, tmp_path, safekept):  # noqa: F811
     if os.geteuid() != 0:
-        pytest.skip("needs root")
+        missing_part("needs root")
     home = make_hermes_home(os.path.join(nobodys, ".hermes"))
     for folder, folders, files in os.walk(nobodys):
         for name in [".", *folders, *files]:

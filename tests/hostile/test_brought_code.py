@@ -8,6 +8,7 @@ import zipfile
 
 import pytest
 
+from conftest import missing_part
 from safekept.actions.drill.checks.interpreter import find_python
 from support.commands.in_process import spoken
 from support.home.homes import make_hermes_home
@@ -105,7 +106,7 @@ def test_code_that_was_there_by_itself_is_run(say, user):
 
 def test_a_hermes_that_others_can_change_is_not_run_and_that_is_said(say, user, tmp_path, monkeypatch):
     if os.geteuid() != 0:
-        pytest.skip("needs root, to have a program of somebody else")
+        missing_part("needs root, to have a program of somebody else")
     make_hermes_home(os.path.join(user, ".hermes"), profiles=(), awkward=False)
     shared = tmp_path / "shared"
     shared.mkdir()
@@ -124,7 +125,7 @@ def test_a_hermes_that_others_can_change_is_not_run_and_that_is_said(say, user, 
 def test_a_home_of_somebody_else_that_a_backup_names_gives_no_interpreter(nobodys):  # noqa: F811
     """An archive can claim any home; what lies there is not run by us."""
     if os.geteuid() != 0:
-        pytest.skip("needs root, to have a home of somebody else")
+        missing_part("needs root, to have a home of somebody else")
     python = os.path.join(nobodys, PYTHON)
     os.makedirs(os.path.dirname(python))
     with open(python, "w") as file:

@@ -145,6 +145,30 @@ def everything(machine: World, *ways: str, patience: float = 300) -> list[int]:
     ]
 
 
+class Stored:
+    """Mallory's home, a snapshot of it, and a persona that was changed since: a restore has work to do."""
+
+    def __init__(self, machine: World) -> None:
+        self.machine = machine
+        machine.hermes_home("mallory")
+        made = machine.system("mallory", "snapshot", "create", "--json")
+        assert made.returncode == 0, made.stderr
+        self.id, self.persona = str(answer(made)["id"]), machine.outside(f"{HOME}/SOUL.md")
+        with open(self.persona, "rb") as file:
+            self.then = file.read()
+
+    def restore(self, swapped: bool = False) -> int:
+        """Its exit code, which is 0 only if the persona came back. Nothing is seen while it is swapped."""
+        with contextlib.suppress(OSError):
+            with open(os.open(self.persona, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW), "wb") as file:
+                file.write(b"changed since\n")
+        code = self.machine.system("mallory", "snapshot", "restore", self.id, "--yes").returncode
+        if code == 0 and not swapped:
+            with open(self.persona, "rb") as file:
+                assert file.read() == self.then, "exit code 0, so it came back"
+        return code
+
+
 @pytest.mark.parametrize("name", FORGED)
 def test_a_forged_record_changes_nothing_of_anybody_else(world: World, name: str):
     world.hermes_home("mallory")
@@ -208,7 +232,7 @@ LINKS = {
 
 @pytest.mark.parametrize("name", LINKS)
 def test_a_link_anywhere_in_the_area_or_the_home_leads_root_nowhere(world: World, name: str):
-    world.hermes_home("mallory")
+    stored = Stored(world)
     path, target = LINKS[name]
     if os.path.lexists(world.outside(path)):
         os.rename(world.outside(path), world.outside(path) + ".old")
@@ -220,7 +244,11 @@ def test_a_link_anywhere_in_the_area_or_the_home_leads_root_nowhere(world: World
     if path == f"{AREA}/lock":
         plant(world, AREA, record(lines=[step()]))
     before = guarded(world)
-    everything(world, "snapshot", "restore", "doctor")
+    everything(world, "snapshot", "doctor")
+    stored.restore()
+    assert guarded(world) == before
+    world.run("rm", "-rf", path, AREA, check=True)
+    assert stored.restore() == 0, "and once the link is gone, root does its work"
     assert guarded(world) == before
 
 
@@ -228,7 +256,7 @@ def test_a_link_anywhere_in_the_area_or_the_home_leads_root_nowhere(world: World
 @pytest.mark.parametrize("kind", ["hard link", "pipe", "directory"])
 def test_odd_things_in_the_area_neither_harm_nor_stop_root(world: World, what: str, kind: str):
     """A second name of a file of root's (where the kernel lets her make one), a pipe, a directory."""
-    world.hermes_home("mallory")
+    stored = Stored(world)
     plant(world, AREA, record(lines=[step()]))
     place = world.outside(f"{AREA}/{what}")
     if os.path.lexists(place):
@@ -242,10 +270,13 @@ def test_odd_things_in_the_area_neither_harm_nor_stop_root(world: World, what: s
     if kind != "hard link":
         world.give(f"{AREA}/{what}", "mallory")
     before = guarded(world)
-    everything(world, "snapshot", "restore")
+    everything(world, "snapshot")
+    stored.restore()
     assert {path: facts for path, facts in guarded(world).items() if not path.startswith(AREA)} == {
         path: facts for path, facts in before.items() if not path.startswith(AREA)
     }
+    world.run("rm", "-rf", AREA, check=True)
+    assert stored.restore() == 0, "and once it is gone, root does its work"
 
 
 def test_a_home_that_leads_to_what_is_roots_is_refused(world: World):
@@ -270,7 +301,7 @@ def test_a_home_that_leads_to_what_is_roots_is_refused(world: World):
 AGENT = """#!/bin/sh
 id -u > /home/mallory/ran
 id -G >> /home/mallory/ran
-ls /proc/self/fd >> /home/mallory/descriptors
+ls -l /proc/self/fd >> /home/mallory/descriptors
 cat /etc/safekept/mallory/vault.key > /home/mallory/key 2>/dev/null
 rm -rf /var/lib/safekept/mallory 2>/dev/null
 echo owned > /srv/precious/owned
@@ -292,6 +323,10 @@ def test_a_drill_runs_what_is_in_a_home_as_its_owner(world: World, command: tupl
         assert file.read().split() == [uid, uid]
     with open(world.outside("/home/mallory/key")) as file:
         assert file.read() == ""
+    with open(world.outside("/home/mallory/descriptors")) as file:
+        held = {re.sub(r"\d+", "N", line.split(" -> ")[1].strip()) for line in file if " -> " in line}
+    # Its own two files are those that it opened for this list.
+    assert held == {"/dev/null", "pipe:[N]", "/home/mallory/descriptors", "/proc/N/fd"}, "pipes only"
     assert world.system("mallory", "snapshot", "list").returncode == 0
 
 
@@ -374,18 +409,21 @@ def swapping(machine: World, place: str, **names: str) -> Iterator[None]:
 
 def test_a_swapper_beside_root_wins_nothing(world: World):
     """Names in the area turn into links and back while root works there."""
-    world.hermes_home("mallory")
+    stored = Stored(world)
     plant(world, AREA, FORGED["a base of /, to delete"])
     before = guarded(world)
     with swapping(world, AREA, landings="/srv/precious", lock="/srv/precious/secret"):
         for _ in range(3):
-            everything(world, "snapshot", "restore", "undo", "status")
+            everything(world, "snapshot", "undo", "status")
+            stored.restore()
     assert guarded(world) == before
+    world.run("rm", "-rf", AREA, check=True)
+    assert stored.restore() == 0
 
 
 def test_a_swapper_in_the_home_has_nothing_of_roots_stored_or_changed(world: World):
     """A directory and files that root stores and restores turn into links to root's own and back."""
-    world.hermes_home("mallory")
+    stored = Stored(world)
     world.write(f"{HOME}/memories/one", "mine\n", "mallory")
     world.write(f"{HOME}/memories/two", "mine\n" * 100_000, "mallory")
     assert world.system("mallory", "snapshot", "create").returncode == 0
@@ -395,15 +433,15 @@ def test_a_swapper_in_the_home_has_nothing_of_roots_stored_or_changed(world: Wor
         for number in range(2):
             made = answer(world.system("mallory", "snapshot", "create", "--json"))
             assert "id" in made, made
-            everything(world, "restore")
+            stored.restore(swapped=True)
             # By its id, since one that met a link is not sound and is not brought back unasked.
             into = ("--into", f"/srv/root/out{number}")
             done = world.system("mallory", "snapshot", "restore", str(made["id"]), *into, "--yes")
             assert done.returncode in (0, 3), done.stdout + done.stderr
     assert guarded(world) == before
-    stored = world.outside("/srv/root")
-    assert any(name.startswith("out") for name in os.listdir(stored)), "something came back"
-    for parent, _, files in os.walk(stored):
+    out = world.outside("/srv/root")
+    assert any(name.startswith("out") for name in os.listdir(out)), "something came back"
+    for parent, _, files in os.walk(out):
         for path in (os.path.join(parent, name) for name in files):
             if not os.path.islink(path):
                 with open(path, "rb") as file:

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from conftest import missing_part
 from safekept.core.owner import OutputOfAnother, held_output
 from support.commands.waiting import PATIENT
 from support.users.unprivileged import NOBODY, nobodys  # noqa: F401 - a fixture
@@ -89,7 +90,7 @@ def test_an_honest_output_goes_where_it_was_told_to(world: World):
 def test_a_swapper_never_leads_an_output_elsewhere(nobodys):  # noqa: F811
     """A directory of mallory's that becomes a link between two looks, thousands of times."""
     if os.geteuid() != 0:
-        pytest.skip("needs root")
+        missing_part("needs root")
     precious, way, spare = (os.path.join(nobodys, name) for name in ("precious", "way", "spare"))
     for place in (precious, way):
         os.mkdir(place)

@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 
+from conftest import missing_part
 from safekept.core.entries import BytesContent, Entry, Kind
 from safekept.core.errors import SafekeptError
 from safekept.home.landing import recover, undo
@@ -255,7 +256,7 @@ def test_read_only_directories_are_landed_in_and_stay_read_only(nobodys_home):
 def test_a_home_that_may_not_be_written_is_refused_by_name(nobodys_home):
     home = nobodys_home
     if os.geteuid() != 0:
-        pytest.skip("needs root to make a file of somebody else")
+        missing_part("needs root to make a file of somebody else")
     write(f"{home}/config.yaml", "root's own", 0o644)
     os.chmod(home, 0o755)
     before = facts(home)

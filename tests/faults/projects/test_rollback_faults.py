@@ -12,6 +12,7 @@ import stat
 
 import pytest
 
+from conftest import missing_part
 from safekept.checkpoints.points.rollback_plan import RollbackJournal
 from safekept.checkpoints.rollback import placing, rollback
 from safekept.checkpoints.rollback import project_tree as spelling
@@ -129,7 +130,7 @@ def test_a_read_only_directory_of_ones_own_is_opened_and_closed_again(nobodys): 
 
 def test_a_directory_that_may_not_be_written_changes_nothing(nobodys):  # noqa: F811
     if os.geteuid() != 0:
-        pytest.skip("giving a directory to somebody else needs root")
+        missing_part("giving a directory to somebody else needs root")
 
     def begin():
         mine = Project(nobodys)

@@ -9,6 +9,7 @@ import stat
 
 import pytest
 
+from conftest import missing_part
 from support.commands.in_process import spoken
 from support.home.homes import make_hermes_home
 from support.offsite.web_server import WebServer
@@ -256,7 +257,7 @@ def test_the_units_of_the_system_name_the_user(say, system):
 
 def test_what_others_can_change_is_not_run_by_root_every_night(say, system, monkeypatch, tmp_path):
     if os.geteuid() != 0:
-        pytest.skip("needs root, to have a program of somebody else")
+        missing_part("needs root, to have a program of somebody else")
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     (theirs / "safekept").write_text("#!/bin/sh\n")

@@ -15,8 +15,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-import pytest
-
+from conftest import missing_part
 from support.home.homes import make_hermes_home
 from support.places import CHECKOUT
 
@@ -206,7 +205,7 @@ def answer(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
 def made_world(place: str) -> World:
     """A machine in an empty directory; skips where there can be none."""
     if os.geteuid() != 0:
-        pytest.skip("needs root, to have several users")
+        missing_part("needs root, to have several users")
     if subprocess.run([*_enter(), "true"], env={"PATH": os.defpath, "BINDINGS": ""}).returncode:
-        pytest.skip("this kernel gives no private mount namespace")
+        missing_part("this kernel gives no private mount namespace")
     return World(place)

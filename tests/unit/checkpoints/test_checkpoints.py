@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from conftest import missing_part
 from safekept.checkpoints.checkpoints import NO_GIT, Checkpoints
 from safekept.checkpoints.state import read_state
 from safekept.checkpoints.store.store import Store
@@ -321,7 +322,7 @@ def test_a_directory_that_a_sandbox_mounts_over_the_project_is_no_change(agent, 
     """Codex's `workspace-write` lays an empty read-only directory over `.codex`, where the agent's own
     `rollback 1` took that for the last change, and undid nothing else."""
     if shutil.which("unshare") is None or os.geteuid() != 0:
-        pytest.skip("needs a mount namespace")
+        missing_part("needs a mount namespace")
     agent.before([project], "before Bash: rm a.py", shell=True)
     os.unlink(f"{project}/a.py")
     agent.before([project], "before Bash: rollback", shell=True)
@@ -339,7 +340,7 @@ def test_a_directory_that_a_sandbox_mounts_over_the_project_is_no_change(agent, 
         [*words, project, sys.executable, inside, agent.directory], capture_output=True, text=True
     )
     if "unshare failed" in done.stderr or "permission denied" in done.stderr:
-        pytest.skip("no mounts here")
+        missing_part("no mounts here")
     assert done.returncode == 0, done.stderr
     with open(f"{project}/a.py", encoding="utf-8") as file:
         assert file.read() == "1"

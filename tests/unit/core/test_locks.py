@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from conftest import missing_part
 from safekept.core.locks import AlreadyRunning, LockNotOurs, lock_is_held, process_lock
 
 PRECIOUS = b"not to be cut\n" * 100
@@ -46,7 +47,7 @@ def test_what_is_no_lock_of_ours_is_neither_written_nor_followed(tmp_path, preci
 
 def test_somebody_elses_file_is_no_lock_for_root(tmp_path, precious):
     if os.geteuid() != 0:
-        pytest.skip("needs root")
+        missing_part("needs root")
     os.chown(precious, 65534, 65534)
     with pytest.raises(LockNotOurs), process_lock(precious, "test"):
         pass

@@ -2,15 +2,14 @@
 
 import os
 
-import pytest
-
+from conftest import missing_part
 from safekept.integrations.places import Place
 from support.users.unprivileged import nobodys  # noqa: F401 - a fixture
 
 
 def test_root_obeys_no_settings_of_somebody_else(nobodys):  # noqa: F811
     if os.geteuid() != 0:
-        pytest.skip("needs root")
+        missing_part("needs root")
     os.makedirs(os.path.join(nobodys, ".config", "safekept"))
     with open(os.path.join(nobodys, ".config", "safekept", "config.toml"), "w") as file:
         file.write('[notify]\ncommand = "/bin/false"\n')

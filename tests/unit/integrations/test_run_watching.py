@@ -9,6 +9,7 @@ import threading
 
 import pytest
 
+from conftest import missing_part
 from safekept.checkpoints.checkpoints import Checkpoints
 from safekept.checkpoints.store.store import Store
 from safekept.integrations.run import changes as sources
@@ -266,13 +267,13 @@ def test_the_real_limit_of_the_system_is_noticed(relevance, place, stop, tmp_pat
         put(os.path.join(place, f"d{number}", "a"))
     words = [sys.executable, "-c", script, place, os.path.join(str(tmp_path), "none"), *sys.path]
     if shutil.which("unshare") is None:
-        pytest.skip("there is no unshare")
+        missing_part("there is no unshare")
     lowered = 'echo 3 > /proc/sys/user/max_inotify_watches && exec "$@"'
     done = subprocess.run(
         ["unshare", "-Ur", "sh", "-c", lowered, "sh", *words], capture_output=True, text=True
     )
     if "unshare" in done.stderr or "max_inotify" in done.stderr:
-        pytest.skip(f"no namespace can be made here: {done.stderr.strip()}")
+        missing_part(f"no namespace can be made here: {done.stderr.strip()}")
     assert done.stdout.strip() == "the system's limit for file notifications is reached (fs.inotify)"
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from conftest import missing_part
 from safekept.core.files.belt import Belt
 from support.users.unprivileged import NOBODY, as_nobody, nobodys  # noqa: F401 - a fixture
 
@@ -267,7 +268,7 @@ def test_many_writers_at_once_are_never_refused_and_leave_it_closed(nobodys: str
 def roots(tmp_path: object) -> Iterator[str]:
     """A closed store of root's, opened in the end: nothing else could remove it."""
     if os.geteuid() != 0:
-        pytest.skip("only root can set the attribute")
+        missing_part("only root can set the attribute")
     root = closed_store(str(tmp_path))
     yield root
     belt_of(root).take_off()

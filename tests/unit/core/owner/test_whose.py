@@ -5,6 +5,7 @@ import tempfile
 
 import pytest
 
+from conftest import missing_part
 from safekept.core.owner import chosen_by, foreign_owner, open_to_others, ours
 
 SOMEBODY, OTHER = 65534, 12345
@@ -14,7 +15,7 @@ SOMEBODY, OTHER = 65534, 12345
 def place():
     """A directory of root's in /tmp."""
     if os.geteuid() != 0:
-        pytest.skip("needs root")
+        missing_part("needs root")
     with tempfile.TemporaryDirectory() as found:
         yield os.path.realpath(found)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import safekept
+from conftest import missing_part
 from safekept.core.sqlite import DatabaseDamaged, verify
 from safekept.core.sqlite.fold import fold
 from safekept.core.sqlite.holders import holders
@@ -94,7 +95,7 @@ for holder in holders(sys.argv[2]):
 def test_a_process_that_may_not_be_looked_into_counts_as_a_holder(tmp_path, statement):
     """Seen by its lock, or by its command line, which names the directory."""
     if os.geteuid() != 0:
-        pytest.skip("needs two users")
+        missing_part("needs two users")
     public = Path("/var/tmp") / f"safekept-{os.getpid()}-{len(statement)}"
     public.mkdir()
     try:

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from conftest import missing_part
 from safekept.core.entries import (
     ZEROS,
     BytesContent,
@@ -41,7 +42,7 @@ LAYOUT = load_layouts()["hermes"]
 @pytest.fixture
 def home(nobodys):  # noqa: F811
     if os.geteuid() != 0:
-        pytest.skip("needs root")
+        missing_part("needs root")
     place = make_hermes_home(os.path.join(nobodys, ".hermes"))
     for parent, directories, files in os.walk(place):
         for name in (".", *directories, *files):
@@ -159,7 +160,7 @@ def test_what_a_source_cannot_give_is_lost_by_name(home):
 
 def test_a_place_that_its_owner_cannot_reach_is_said_so(tmp_path):
     if os.geteuid() != 0:
-        pytest.skip("needs root")
+        missing_part("needs root")
     place = tmp_path / "hers"  # below pytest's own directory, which is closed to her
     place.mkdir()
     os.chown(place, NOBODY, NOBODY)

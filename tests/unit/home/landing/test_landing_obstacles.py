@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from conftest import missing_part
 from safekept.core.errors import SafekeptError
 from safekept.home.landing import recover, undo
 from support.restoring.landings import (
@@ -201,13 +202,13 @@ def test_a_database_that_vanishes_in_the_very_instant_it_is_replaced_is_no_failu
 def mounted(home, tmp_path):
     """`config.yaml` as a container has it: a mount of its own."""
     if os.geteuid() != 0:
-        pytest.skip("MISSING REAL PART: mounting needs root")
+        missing_part("mounting needs root")
     write(str(tmp_path / "volume.yaml"), "mounted: 1\n")
     made = subprocess.run(
         ["mount", "--bind", str(tmp_path / "volume.yaml"), f"{home}/config.yaml"], capture_output=True
     )
     if made.returncode:
-        pytest.skip("MISSING REAL PART: mounting a file is not possible here")
+        missing_part("mounting a file is not possible here")
     yield f"{home}/config.yaml"
     subprocess.run(["umount", f"{home}/config.yaml"], check=True)
 

@@ -5,6 +5,7 @@ import stat
 
 import pytest
 
+from conftest import missing_part
 from safekept.core.entries import BytesContent, Entry, EntryLost, Kind, Outcome, Remark
 from safekept.core.errors import SafekeptError
 from safekept.home.landing import landings, undo
@@ -345,7 +346,7 @@ def test_two_landings_in_one_home_do_not_meet(home):
 
 def test_what_root_writes_belongs_to_the_owner_of_the_home(nobodys):  # noqa: F811
     if os.geteuid() != 0:
-        pytest.skip("needs root")
+        missing_part("needs root")
     home = os.path.join(nobodys, ".hermes")
     write(f"{home}/config.yaml", "old: 1\n")
     for path in (home, f"{home}/config.yaml"):
@@ -443,7 +444,7 @@ def test_a_file_found_the_same_that_changes_meanwhile_is_noticed(home):
 def test_nothing_lands_in_a_directory_that_somebody_else_put_into_a_shared_place(tmp_path):
     """/tmp is everybody's: what lies there is ours only if we own it, every directory of it."""
     if os.geteuid() != 0:
-        pytest.skip("needs root")
+        missing_part("needs root")
     home = str(tmp_path / "into")
     os.makedirs(f"{home}/memories")
     os.chown(f"{home}/memories", 65534, 65534)
@@ -460,7 +461,7 @@ def test_nothing_lands_in_a_directory_that_somebody_else_put_into_a_shared_place
 
 def test_a_work_area_of_somebody_else_is_not_used(tmp_path):
     if os.geteuid() != 0:
-        pytest.skip("needs root")
+        missing_part("needs root")
     home = str(tmp_path / "into")
     for area in (home + ".safekept", f"{home}/.safekept"):
         os.makedirs(area)
