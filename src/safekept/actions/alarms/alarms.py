@@ -49,6 +49,9 @@ class Alarm:
     about: str = ""  # a destination, for example: one about the same that is open is renewed
     losses: tuple[Shrinkage, ...] = ()  # the counts that fell
     paths: tuple[str, ...] = ()  # what a restore from the pinned snapshot must cover for it to be over
+    #: A loss that is none any more: since when, or since which snapshot. Older ones still lack it.
+    back_since: float = 0.0
+    back_in: str = ""
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -106,40 +109,47 @@ def raise_alarm(context: UserContext, alarm: Alarm, listener: Listener = silent)
 
 
 def losses_in_snapshots(context: UserContext, home: str) -> tuple[Alarm, ...]:
-    """The losses of a home that its newest snapshots hold: nobody meant them, and no snapshot has it again.
+    """The losses of a home that a snapshot may hold: nobody meant them; each says since when it is back.
 
-    What a restore brought back since is in the home, and in none of them.
+    What a restore brought back is in the home, and in every snapshot that was taken since then.
     """
-    return tuple(one for one in open_alarms(context, home, restored=True) if one.kind == LOSS)
+    return tuple(one for one in _raised(context, home) if one.kind == LOSS)
 
 
-def open_alarms(context: UserContext, home: str = "", *, restored: bool = False) -> tuple[Alarm, ...]:
-    """Those that nobody acknowledged and that are not over; newest first. `home`: of this one only.
+def open_alarms(context: UserContext, home: str = "") -> tuple[Alarm, ...]:
+    """Those that nobody acknowledged and that are not over; newest first. `home`: of this one only."""
+    return tuple(one for one in _raised(context, home) if not (one.back_since or one.back_in))
 
-    `restored`: also those of which everything was brought back since.
-    """
+
+def _raised(context: UserContext, home: str) -> list[Alarm]:
+    """Those that nobody acknowledged, newest first; losses that are back are among them, and say so."""
     ended: set[str] = set()
+    back_in: dict[str, str] = {}
     restores = _Restores()
-    found = []
+    found: list[Alarm] = []
     try:
         if not _ever_raised(context.journal.path):
-            return ()
+            return found
         for entry in context.journal.backwards(RAISED, ACKNOWLEDGED, OVER, "restore", "undo"):
             if entry.verb == RAISED:
                 alarm = read_alarm(entry)
-                back = not restored and restores.cover(alarm)
-                if alarm.id not in ended and home in ("", alarm.home) and not back:
-                    found.append(alarm)
+                if alarm.id not in ended and home in ("", alarm.home):
+                    since = restores.covered(alarm)
+                    found.append(replace(alarm, back_since=since, back_in=back_in.get(alarm.id, "")))
                     ended.add(alarm.id)  # what it was before it was renewed
             elif entry.verb in (ACKNOWLEDGED, OVER):
                 from ..base.operations.care import AlarmEndFacts
 
-                ended.update(AlarmEndFacts.read(entry).alarms or ())
+                facts = AlarmEndFacts.read(entry)
+                if entry.verb == OVER and facts.snapshot:
+                    back_in.update(dict.fromkeys(facts.alarms or (), facts.snapshot))
+                else:
+                    ended.update(facts.alarms or ())
             else:
                 restores.take(entry)
     except OSError:
         pass  # a journal that cannot be read is somebody else's finding; what was read counts
-    return tuple(found)
+    return found
 
 
 def acknowledge(
@@ -194,7 +204,8 @@ class _Restores:
     """What was brought back, by the journal read backwards; what was then undone does not count."""
 
     def __init__(self) -> None:
-        self._paths: dict[tuple[str, str], set[str]] = {}  # (home, snapshot) -> paths; "" is all of it
+        #: (home, snapshot) -> path, "" is all of it -> when it was first brought back.
+        self._paths: dict[tuple[str, str], dict[str, float]] = {}
         self._undone: set[str] = set()  # operations that were taken back, and stayed so
 
     def take(self, entry: Record) -> None:
@@ -209,17 +220,22 @@ class _Restores:
             self._undone.add(landed.undoes or "")
         else:
             place = (landed.home or "", landed.snapshot or "")
-            self._paths.setdefault(place, set()).update(landed.only or ("",))
+            self._paths.setdefault(place, {}).update(dict.fromkeys(landed.only or ("",), entry.time))
 
-    def cover(self, alarm: Alarm) -> bool:
-        """Whether all that an alarm is about was restored from the snapshot that it names."""
-        paths = self._paths.get((alarm.home, alarm.pinned), set()) if alarm.pinned else set()
+    def covered(self, alarm: Alarm) -> float:
+        """When all that an alarm is about was back from the snapshot that it names; 0: it is not."""
+        paths = self._paths.get((alarm.home, alarm.pinned), {}) if alarm.pinned else {}
         if not paths or alarm.kind != LOSS:
-            return False
-        return "" in paths or (
-            bool(alarm.paths)
-            and all(any(one == path or one.startswith(path + "/") for path in paths) for one in alarm.paths)
-        )
+            return 0.0
+        times = [
+            min((when for path, when in paths.items() if _covers(path, one)), default=0.0)
+            for one in alarm.paths or ("",)
+        ]
+        return max(times) if all(times) else 0.0
+
+
+def _covers(path: str, one: str) -> bool:
+    return not path or one == path or one.startswith(path + "/")
 
 
 def _end(

@@ -24,7 +24,7 @@ from ..base.context import HomeRef, UserContext
 from ..base.operations.homes import SnapshotFacts
 from .alarms import LOSS, RAISED, Alarm, end_losses, open_alarms, read_alarm
 from .no_loss import is_no_loss
-from .ways_back import places_kept, restore_commands
+from .ways_back import holds_again, places_kept, restore_commands
 
 if TYPE_CHECKING:
     from safekept.vault.format import Snapshot
@@ -114,21 +114,29 @@ def find_loss(
 
 
 def end_what_is_back(
-    context: UserContext, home: str, kind: str, census: Counts, snapshot: str, listener: Listener
+    context: UserContext,
+    repository: Repository,
+    home: str,
+    kind: str,
+    census: Counts,
+    snapshot: Snapshot,
+    listener: Listener,
 ) -> None:
-    """Alarms about counts that are back are over."""
+    """Alarms about what this snapshot holds again are over, whoever put it back."""
     if kind in _UNDO_POINTS:
         return
     back = [
         alarm
         for alarm in open_alarms(context, home)
-        # One that is about more than counts is over when it was restored, or acknowledged.
         if alarm.kind == LOSS
-        and alarm.losses
-        and not alarm.about
-        and all(_is_back(fall, census) for fall in alarm.losses)
+        and (_counted_again(alarm, census) or holds_again(repository, alarm.pinned, snapshot, alarm.paths))
     ]
-    end_losses(context, back, snapshot, listener)
+    end_losses(context, back, snapshot.id, listener)
+
+
+def _counted_again(alarm: Alarm, census: Counts) -> bool:
+    """Whether its counts are back; they say too little of one that is about more than counts."""
+    return bool(alarm.losses) and not alarm.about and all(_is_back(fall, census) for fall in alarm.losses)
 
 
 def pin_for_a_while(repository: Repository, ids: Iterable[str], listener: Listener) -> set[str]:

@@ -13,7 +13,8 @@ from safekept.home.health import Lost, places_of
 from ..base.context import HomeRef, UserContext
 
 if TYPE_CHECKING:
-    from safekept.vault.format import Snapshot
+    from safekept.core.entries import Remark
+    from safekept.vault.format import Node, Snapshot
     from safekept.vault.repo import Repository
 
 
@@ -93,3 +94,30 @@ def restore_commands(
         for holder, some in paths.items()
         if some
     )
+
+
+def holds_again(repository: Repository, holder: str, new: Snapshot, paths: Sequence[str]) -> bool:
+    """Whether a snapshot has all of these as the holder has them, byte for byte; more is no harm."""
+    from safekept.vault.read import snapshot_source, tree_changes
+    from safekept.vault.snapshots import list_snapshots, public_id
+
+    old = next((one for one in list_snapshots(repository)[0] if holder and public_id(one) == holder), None)
+    if old is None or not paths:
+        return False
+    before, after = snapshot_source(repository, old)[0], snapshot_source(repository, new)[0]
+    unread: list[Remark] = []
+    for path in paths:
+        was, now = before.node(path), after.node(path)
+        if was is None or not _is_same(was, now):
+            return False
+        below = tree_changes(repository, was.subtree, now.subtree if now else None, unread, path + "/")
+        if not all(then is None or _is_same(then, there) for _, then, there in below):
+            return False
+    return not unread
+
+
+def _is_same(was: Node, now: Node | None) -> bool:
+    """Of a directory only that it is one: what lies in it is judged by itself."""
+    from safekept.vault.read import same_content
+
+    return now is not None and (was.type == now.type == "dir" or same_content(was, now))

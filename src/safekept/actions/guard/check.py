@@ -6,6 +6,8 @@ Whatever goes wrong here, the command has run: it is reported, and never raised.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -15,7 +17,7 @@ from safekept.core.events import Event, Listener, silent
 from safekept.core.spelling import shown
 from safekept.core.sqlite.capture import CaptureOptions
 from safekept.home.census import LARGEST
-from safekept.home.health import HomeLoss, Recorded, examine
+from safekept.home.health import HomeLoss, Recorded, Shrinkage, examine
 
 from ..alarms.alarms import LOSS, Alarm, end_losses, raise_alarm
 from ..alarms.loss_watch import pin_for_a_while
@@ -199,13 +201,23 @@ def _tell(context: UserContext, guarded: Guarded, taken: SnapshotResult, listene
         restore=tuple(commands),
         pinned=taken.id if taken.id in pinned else "",
         about="" if by_counts else "guard",
-        losses=tuple(loss for one in named for loss in one.losses),
+        losses=_together(loss for one in named for loss in one.losses),
         paths=() if whole else paths,
     )
     raise_alarm(context, alarm, listener=silent)  # the report says it at once, and better
     guarded.alarm = alarm
     if not left:
         end_losses(context, [alarm], taken.id, listener)
+
+
+def _together(losses: Iterable[Shrinkage]) -> tuple[Shrinkage, ...]:
+    """One for each class, as the next snapshot counts it: two files of one class are one fall."""
+    found: dict[tuple[str, str], Shrinkage] = {}
+    for one in losses:
+        before = found.get((one.profile, one.name))
+        left = one.after if before is None else max(0, before.after - (one.before - one.after))
+        found[one.profile, one.name] = replace(one, after=left)
+    return tuple(found.values())
 
 
 def restore_paths(findings: list[HomeLoss]) -> tuple[str, ...]:

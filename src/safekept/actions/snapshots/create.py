@@ -201,7 +201,7 @@ def _compared(
 
     home, kind = request.place.home, request.kind
     try:
-        end_what_is_back(context, home, kind, census, snapshot.id, listener)
+        end_what_is_back(context, repository, home, kind, census, snapshot, listener)
         profile = request.selection.profile
         return find_loss(
             context, repository, request.place, kind, snapshot, census, listener, profile=profile

@@ -1,12 +1,14 @@
 """What is wrong with a snapshot, and which is the newest with which nothing is: the one place that says so.
 
 A snapshot that was taken after a loss holds that loss. Whoever says `latest` in a fright means what they had
-before. So one that holds a damaged database, lacks something, or came after a loss that nobody has seen to
-yet, is brought back only where it is named by its id, or after a yes to that very question.
+before. So one that holds a damaged database, lacks something, or was taken between a loss and its mending,
+is brought back only where it is named by its id, or after a yes to that very question. One that was taken
+after a loss was mended holds everything again, whatever an old alarm said.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from safekept.core.errors import SafekeptError
@@ -122,16 +124,22 @@ class _Losses:
 
     def __init__(self, every: Sequence[Listed], alarms: Iterable[Alarm]) -> None:
         by_id = {one.id: one for one in every}
-        self._found = [
-            (alarm, by_id[alarm.pinned])
-            for alarm in alarms
-            if alarm.kind == LOSS and alarm.pinned in by_id and alarm.home in ("", by_id[alarm.pinned].home)
-        ]
+        #: With the time at which it was back, where it is: what was taken since then holds it again.
+        self._found: list[tuple[Alarm, Listed, float]] = []
+        for alarm in alarms:
+            holder, again = by_id.get(alarm.pinned), by_id.get(alarm.back_in)
+            if alarm.kind != LOSS or holder is None or alarm.home not in ("", holder.home):
+                continue
+            if alarm.back_in and again is None:
+                continue  # that one went, and nobody can tell any more which of them came before it
+            times = [alarm.back_since * 1e9] if alarm.back_since else []
+            times += [again.snapshot.time_ns] if again is not None else []
+            self._found.append((alarm, holder, min(times, default=math.inf)))
 
     def of(self, one: Listed) -> Iterator[tuple[Alarm, Listed]]:
-        """Those that a snapshot came after."""
-        for alarm, holder in self._found:
-            if one.snapshot.time_ns > holder.snapshot.time_ns:
+        """Those that a snapshot came after, while they were not mended."""
+        for alarm, holder, back in self._found:
+            if holder.snapshot.time_ns < one.snapshot.time_ns < back:
                 yield alarm, holder
 
 

@@ -153,8 +153,8 @@ def home_status(
         whole = snapshot_from_journal(recent.wholes.get(home), now)
     ours = [one for one in receipts if one.home == home and (shut or _is_of_here(one, view, listing.shown))]
     there = os.path.isdir(home)
-    # Of a home that is gone, one that lacks what a restore had brought back is not what a person had.
-    good = list(sound_ones(listing.shown, alarms if there else losses_in_snapshots(context, home)))
+    # As a restore judges them: one that lacks what a restore brought back since is not what a person had.
+    good = list(sound_ones(listing.shown, losses_in_snapshots(context, home)))
     # The newest, as a restore takes it: one that was not checked again so soon is no worse.
     sound = max(good, key=lambda one: one.snapshot.time_ns, default=None)
     bad = _not_proven(ours)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from safekept.actions.alarms.alarms import Alarm, open_alarms
+from safekept.actions.alarms.alarms import Alarm, losses_in_snapshots
 from safekept.actions.snapshots.choosing import usual_ones
 from safekept.actions.snapshots.listing import Listed, Listing, list_home
 from safekept.actions.snapshots.soundness import sound_ones
@@ -56,7 +56,7 @@ def command(every: bool, kind: str | None, home: str, layout: str, as_json: bool
             "damaged": [{"name": name, "reason": why} for name, why in sorted(listing.damaged.items())],
         }
     )
-    alarms = open_alarms(context, place.home)
+    alarms = losses_in_snapshots(context, place.home)
     _show(console, listing, chosen, alarms, every, kind, named_home(home, layout))
     return 3 if listing.damaged else 0
 
