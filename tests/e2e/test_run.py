@@ -209,8 +209,20 @@ def test_an_agent_that_changes_nothing_is_not_asked_about(bench):
     assert "Changed    nothing that a checkpoint holds in" in done.stderr and printed(done.stderr) == []
 
 
+def test_hidden_files_that_the_agent_deleted_are_named_and_come_back(bench):
+    put(os.path.join(bench.project, ".env"), "KEY=1")
+    put(os.path.join(bench.project, "film.bin"), b"0" * (11 << 20))
+    done = bench.run("rm .env film.bin")
+    assert "Lost" not in done.stderr
+    assert bench.safekept("rollback", "1", cwd=bench.project).returncode == 0
+    with open(os.path.join(bench.project, ".env")) as file:
+        assert file.read() == "KEY=1"
+    assert os.path.getsize(os.path.join(bench.project, "film.bin")) == 11 << 20
+
+
 def test_what_no_checkpoint_holds_and_the_agent_deleted_is_told(bench):
     """ "Changed nothing" would be a lie about a deleted `.env`, which nobody can bring back."""
+    bench.environment["SAFEKEPT_CHECKPOINTS_HIDDEN_BUDGET"] = "0"
     put(os.path.join(bench.project, ".env"), "KEY=1")
     put(os.path.join(bench.project, "film.bin"), b"0" * (11 << 20))
     put(os.path.join(bench.project, "stays.bin"), b"0" * (11 << 20))

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from safekept.actions.projects.timeline import PointRow
 
 
+#: Seconds that a turn's point waits for ignored files, secrets and large files.
+_HIDDEN_WAIT = 5.0
+
+
 class Checkpoints:
     """The checkpoints of the project around a directory; by default where the program stands.
 
@@ -157,6 +161,7 @@ class Checkpoints:
         True
         """
         from safekept.actions.projects.guarding import forbidden_roots
+        from safekept.actions.projects.hidden.record import keep_look
         from safekept.actions.projects.project import checkpoint_directory
         from safekept.checkpoints.checkpoints import Checkpoints as Door
 
@@ -167,6 +172,9 @@ class Checkpoints:
             settings=policy.take,
             forbidden=forbidden_roots(user.context),
             maintenance=policy.maintenance,
+            hidden=lambda project, look: keep_look(
+                user.context, project, look, deadline=time.monotonic() + _HIDDEN_WAIT
+            ),
         )
         turn = turn or f"{time.time_ns():x}"
         door.new_turn(session, turn)

@@ -11,8 +11,9 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from safekept.core.events import Listener, silent
 from safekept.core.worker import Worker
@@ -27,6 +28,9 @@ from .take.taken import PlainGuard
 from .take.taking import DEFAULTS, Protection, Taken, TakeSettings, TooManyFiles, failure_of, take
 from .upkeep.maintenance import MaintenanceSettings, start_if_due
 
+if TYPE_CHECKING:
+    from .scan.hidden import HiddenLook
+
 #: A project with too many files is not walked again before this (nanoseconds).
 _RETRY_NS = 3600 * 10**9
 NO_GIT = "git is not on this machine: checkpoints are taken, but the rules of .gitignore cannot be asked"
@@ -35,7 +39,8 @@ NO_GIT = "git is not on this machine: checkpoints are taken, but the rules of .g
 class Checkpoints:
     """One per agent process; `directory` is the store's. `forbidden`: homes, which are never a project.
 
-    `chosen`: resolved directories that a person called a project himself, marker or not.
+    `chosen`: resolved directories that a person called a project himself, marker or not. `hidden` is called
+    with a project and what a point found hidden in it, to keep that.
     """
 
     def __init__(
@@ -46,10 +51,12 @@ class Checkpoints:
         forbidden: Collection[str] = (),
         chosen: Collection[str] = (),
         maintenance: MaintenanceSettings | None = None,
+        hidden: Callable[[str, HiddenLook], object] | None = None,
         listener: Listener = silent,
     ) -> None:
         self.directory, self.settings, self.listener = directory, settings, listener
         self.maintenance = maintenance  # None: nobody is started to keep the store small
+        self.hidden = hidden
         self.forbidden, self.chosen = tuple(forbidden), tuple(chosen)
         self._session = self._turn = ""
         self._touched: dict[str, Root] = {}  # projects of this turn
@@ -282,6 +289,8 @@ class Checkpoints:
             if full and not state.limited:
                 state.passed = now
             protection.taken.append(taken)
+            if self.hidden is not None and taken.hidden is not None:
+                self.hidden(root.path, taken.hidden)
             protection.skipped += [item for item in taken.skipped if names or item.reason != "gone"]
             point = taken.checkpoint or taken.latest
             state.succeeded(point.id if point else "", kind, taken.checkpoint is not None, taken.seconds)

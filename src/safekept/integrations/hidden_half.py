@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 #: Seconds that a call waits for the hidden half, over what it waits for the visible half.
 WAIT = 0.15
 #: Seconds that a mark, for which nobody waits, gives it before it is left to a process of its own.
-MARK_WAIT = 2.0
-#: Such a process is not started again within so many seconds.
-_PAUSE = 20.0
+MARK_WAIT = 5.0
+#: Such a process is not started again within so many seconds, nor while one is at work.
+_PAUSE = 3.0
 _STAMP = "hidden-started"
 
 
@@ -73,33 +73,26 @@ def _strike_out(protection: Protection, project: str, look: HiddenLook) -> None:
 
 def _kept(call: Call, place: Place, project: str, look: HiddenLook, wait: float) -> bool:
     """Whether it is kept within the time that is left; the trouble of it is written down."""
-    from safekept.actions.projects.hidden.record import forget_trouble, note_trouble
+    from safekept.actions.projects.hidden.record import keep_look
 
-    try:
-        if look.empty:
-            from safekept.actions.projects.hidden.record import keep_nothing
-
-            keep_nothing(place.context, project, look)
-        else:
-            from safekept.actions.projects.hidden.keeping import keep_hidden
-
-            deadline = max(look.began + wait, time.monotonic() + wait / 3)
-            keep_hidden(place.acting(call.host), project, look, deadline=deadline, isolated=True)
-    except (SafekeptError, OSError, ValueError) as error:
-        note_trouble(place.context, project, problem(error).what)
-        return False
-    forget_trouble(place.context, project)
-    return True
+    deadline = max(look.began + wait, time.monotonic() + wait / 3)
+    found = keep_look(place.acting(call.host), project, look, deadline=deadline, create=False)
+    return not isinstance(found, SafekeptError)
 
 
-def keep_apart(call: Call, place: Place, project: str, *, pause: float = _PAUSE) -> None:
+def keep_apart(call: Call, place: Place, project: str) -> None:
     """Have it kept by a process of its own, if none was started a moment ago."""
+    from safekept.core.locks import lock_is_held
+
     from .in_process import run_apart
 
-    stamp = os.path.join(_records(place, project), _STAMP)
+    records = _records(place, project)
+    stamp = os.path.join(records, _STAMP)
     with contextlib.suppress(OSError):
         try:
-            if 0 <= time.time() - os.stat(stamp).st_mtime < pause:
+            if 0 <= time.time() - os.stat(stamp).st_mtime < _PAUSE:
+                return
+            if lock_is_held(os.path.join(records, "hidden.lock")):
                 return
         except FileNotFoundError:
             pass
@@ -109,7 +102,8 @@ def keep_apart(call: Call, place: Place, project: str, *, pause: float = _PAUSE)
 
 
 def begin_hidden_half(call: Call, place: Place) -> None:
-    """A turn or a session begins: the first pass over what is hidden, before any tool has to wait for it."""
+    """A turn or a session begins: what is hidden is looked at before any tool has to wait for it, and what
+    somebody changed since the last turn is kept. The first time by a process of its own."""
     if place.policy.take.hidden is None or not os.path.isabs(call.directory) or call.out_of_reach:
         return
     from safekept.checkpoints.project import find_root, holds_too_much
@@ -120,11 +114,28 @@ def begin_hidden_half(call: Call, place: Place) -> None:
         root = find_root(call.directory, forbidden=place.forbidden)
         if root is None or not root.walked or holds_too_much(root.path, place.forbidden):
             return
-        records = _records(place, root.path)
-        if os.path.exists(os.path.join(records, "hidden.jsonl")) or foreign_owner(root.path) is not None:
+        if foreign_owner(root.path) is not None:
             return
+        records, project = _records(place, root.path), root.path
+        first = not os.path.exists(os.path.join(records, "hidden.jsonl"))
         private_directory(records)
-        keep_apart(call, place, root.path)
+        if first or place.later is None:
+            keep_apart(call, place, project)
+        else:
+            place.later(("hidden", project), lambda: _look_and_keep(call, place, project))
+
+
+def _look_and_keep(call: Call, place: Place, project: str) -> None:
+    """What nobody waits for; what takes long is left to a process of its own."""
+    from safekept.actions.projects.project import checkpoint_directory
+    from safekept.checkpoints.store import Store
+    from safekept.checkpoints.take import look_now
+
+    with contextlib.suppress(OSError, SafekeptError):
+        with Store.open(checkpoint_directory(place.context)) as store:
+            look = look_now(store, project, bounded(place.policy.take, MARK_WAIT)).hidden
+        if look is None or not _kept(call, place, project, look, MARK_WAIT):
+            keep_apart(call, place, project)
 
 
 def keep_now(call: Call, place: Place) -> Outcome:

@@ -104,29 +104,12 @@ def _keep_hidden(
     context: UserContext, project: str, taken: Taken, listener: Listener
 ) -> tuple[KeptLook | None, SafekeptError | None]:
     """The hidden half; what is wrong with it is no trouble of the visible one."""
-    look = taken.hidden
-    if look is None:
+    if taken.hidden is None:
         return None, None
-    from .hidden.record import forget_trouble, keep_nothing, kept_looks, note_trouble
+    from .hidden.record import keep_look
 
-    try:
-        if (known := kept_looks(context, project).looks.get(look.id)) is not None:
-            return known, None
-        if look.empty:
-            return keep_nothing(context, project, look), None
-        from .hidden.keeping import keep_hidden
-
-        kept = keep_hidden(context, project, look, isolated=True, listener=listener)
-    except SafekeptError as error:
-        note_trouble(context, project, error.what)
-        return None, error
-    except OSError as error:
-        from .hidden.repository import not_ready
-
-        note_trouble(context, project, error.strerror or str(error))
-        return None, not_ready(error.strerror or str(error))
-    forget_trouble(context, project)
-    return kept, None
+    found = keep_look(context, project, taken.hidden, listener=listener)
+    return (None, found) if isinstance(found, SafekeptError) else (found, None)
 
 
 def _named(project: str, directory: str, files: Sequence[str]) -> tuple[str, ...]:

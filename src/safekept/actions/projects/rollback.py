@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from safekept.checkpoints.checkpoint import Checkpoint
+from safekept.checkpoints.points import HIDDEN_FILES, Left
 from safekept.checkpoints.rollback import (
     RollbackPlan,
     RolledBack,
@@ -34,6 +35,9 @@ from .project import checkpoint_directory, need_project
 
 if TYPE_CHECKING:
     from .hidden.rollback import HiddenRollback
+
+#: Seconds for keeping what is hidden after a rollback.
+_KEEPING = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +159,7 @@ def rollback_in(
             listener=listener,
         )
         sessions = _sessions(store, project) if done.done else ()
+        _keep_as_it_is(context, store, done, request, listener)
     _tell(work, done)
     work.seconds = round(time.monotonic() - began, 3)
     record(context, work.line(operation, "done" if done.complete else "incomplete"), listener)
@@ -177,8 +182,11 @@ def _hidden_half(
 
     then = kept_looks(context, plan.project).of(plan.target)
     if then is None:
-        if not look.empty:
-            plan.remarks.append(f"ignored files and secrets were not kept at {plan.target.id}: they stay")
+        why = f"they were not kept in time at {plan.target.id}"
+        if plan.target.hidden and plan.target.hidden != look.id:
+            plan.left.append(Left(HIDDEN_FILES, "hidden-shut", why))
+        elif not look.empty:
+            plan.remarks.append(f"{HIDDEN_FILES} stay as they are: {why}")
         return None
     if then.look == look.id:
         plan.settle_hidden()
@@ -186,6 +194,25 @@ def _hidden_half(
     from .hidden.rollback import hidden_rollback
 
     return hidden_rollback(context, store, plan, overwrite_mine=request.overwrite_mine, listener=listener)
+
+
+def _keep_as_it_is(
+    context: UserContext, store: Store, done: RolledBack, request: RollbackRequest, listener: Listener
+) -> None:
+    """The hidden half as the rollback left it, for its mark: what is changed next is known for a change.
+
+    Nobody waits long for it: where it takes longer, the next point keeps it.
+    """
+    if done.after is None or not done.after.hidden or request.settings is None:
+        return
+    from safekept.checkpoints.take import look_now
+
+    from .hidden.record import keep_look
+
+    with contextlib.suppress(SafekeptError, OSError):
+        look = look_now(store, done.plan.project, request.settings).hidden
+        if look is not None:
+            keep_look(context, done.plan.project, look, deadline=time.monotonic() + _KEEPING, create=False)
 
 
 def _plan(store: Store, project: str, request: RollbackRequest, listener: Listener) -> RollbackPlan:

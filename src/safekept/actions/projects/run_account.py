@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from safekept.checkpoints.checkpoint import Checkpoint, Skipped
 from safekept.checkpoints.points import (
+    HIDDEN_REASONS,
     Changes,
     ReconstructedState,
     count_pairs,
@@ -25,7 +26,9 @@ from safekept.core.events import Listener, silent
 from safekept.core.records import dataclass
 
 from ..base.context import UserContext
-from .difference import pairs_of, pairs_to_nothing
+from .difference import PointDifference, pairs_of, pairs_to_nothing
+from .hidden.difference import with_hidden
+from .hidden.record import kept_looks
 from .rollback import checkpoint_store
 from .timeline import PointRow, timeline
 
@@ -88,7 +91,12 @@ def account_of_run(
                 )
                 changes = count_pairs(reading, pairs)
                 lost = vanished(reading.state(first), reading.state(live), _on_disk(project))
-    files = tuple(path for path, _, _ in pairs)
+        files = tuple(path for path, _, _ in pairs)
+        if kept_looks(context, project).of(first) is not None:
+            lost = [one for one in lost if one.reason not in HIDDEN_REASONS]
+            if settings is not None and not gone:
+                found = PointDifference(first, files, ())
+                files = with_hidden(context, store, found, settings).files
     lost_paths = tuple(missed(lost, lambda path: True))
     return RunAccount(project, first, tuple(rows), changes, files, missing, gone, lost_paths)
 

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from .reconstructed_state import ReconstructedState, numbered, reconstruct_all
     from .rollback_plan import (
         ACTIONS,
+        HIDDEN_FILES,
+        HIDDEN_REASONS,
         LEFT,
         NAME,
         REMOVING,
@@ -27,6 +29,7 @@ __getattr__ = doors(
         "differences": "Changes count_pairs missed text_difference vanished",
         "readonly_view": "borrowed",
         "reconstructed_state": "ReconstructedState numbered reconstruct_all",
-        "rollback_plan": "ACTIONS LEFT Left NAME REMOVING RollbackJournal RollbackPlan visible_state",
+        "rollback_plan": "ACTIONS HIDDEN_FILES HIDDEN_REASONS LEFT Left NAME REMOVING RollbackJournal "
+        "RollbackPlan visible_state",
     },
 )

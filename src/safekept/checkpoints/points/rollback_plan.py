@@ -105,6 +105,8 @@ LEFT = {
 
 #: Why the visible half leaves something to the hidden one.
 HIDDEN_REASONS = ("ignored", "secret", "excluded", "oversize", "changing")
+#: How a plan names them all, where none can be named.
+HIDDEN_FILES = "(ignored files, secrets and large files)"
 #: How a plan names the project's own directory.
 OWN = "."
 #: What was left although it should have come back, or gone.

@@ -18,7 +18,7 @@ from safekept.core.records import dataclass
 from ..checkpoint import Checkpoint, FileState, Skipped
 from ..points.attribution import History, changed_by_user, marks_amid_turns
 from ..points.reconstructed_state import LeftOut
-from ..points.rollback_plan import HIDDEN_REASONS, Left, RollbackPlan, visible_state
+from ..points.rollback_plan import HIDDEN_REASONS, Left, RollbackPlan, parents, visible_state
 from ..store.store import Store
 from ..store.tree_state import TreeState
 from .deciding import RollbackInputs, plan_steps
@@ -47,10 +47,12 @@ def plan_second_half(store: Store, plan: RollbackPlan, half: SecondHalf) -> Roll
     then: dict[str, FileState] = {**half.then, **plan.then}
     now: dict[str, FileState] = {**half.now, **plan.now}
     settled = {step.path for step in plan.steps}
-    asked = wanted_among(plan.files)
+    asked, taken_over = wanted_among(plan.files), _taken_over(plan, half)
 
     def own(path: str) -> bool:
         """Whether a path is the hidden half's to decide."""
+        if path in taken_over:
+            return True
         if path not in half.then and path not in half.now:
             return False
         return path not in settled and not (path in plan.then and path in plan.now) and asked(path)
@@ -78,13 +80,33 @@ def plan_second_half(store: Store, plan: RollbackPlan, half: SecondHalf) -> Roll
             now,
             wanted,
             mine,
-            LeftOut(half.then).reason,
+            lambda path: "" if path in taken_over else LeftOut(half.then).reason(path),
             _LeftNow(half.left_now),
             looking_at(ground),
             since=since,
         )
         more.steps, more.left = plan_steps(sides)
     return more
+
+
+def _taken_over(plan: RollbackPlan, half: SecondHalf) -> set[str]:
+    """What the visible half leaves because it cannot know: that a new file is no renamed hidden one, since
+    that one comes back; and that nothing was there, where the hidden half knows what was."""
+    found: set[str] = set()
+    for one in plan.left:
+        if one.path not in plan.now or one.path in plan.then:
+            continue
+        if one.reason == "renamed":
+            known = one.detail.removeprefix("`").removesuffix("` is gone") in half.then
+        else:
+            known = one.reason == "then-left-out" and any(above in half.then for above in parents(one.path))
+            known = known and one.path not in half.then and half.then.knows(one.path)
+        if known:
+            found.add(one.path)
+    # A new directory that held nothing but these goes with the last of them.
+    new = (path for path in half.now if path not in half.then)
+    above = {place for path in (*found, *new) for place in parents(path)}
+    return found | {place for place in above if place in plan.now and place not in plan.then}
 
 
 def settle_visible(plan: RollbackPlan, more: RollbackPlan, half: SecondHalf) -> None:
@@ -106,8 +128,11 @@ def land_second_half(
     result.left += more.left
     if not more.steps:
         return
+    before = set(result.done)
     try:
         carry_out(store, more, result, contents, listener)
+        done = {path for path, _ in set(result.done) - before}
+        result.left = [one for one in result.left if one.path not in done or one.reason != "not-empty"]
     except SafekeptError as error:
         result.left += [Left(step.path, "hidden-shut", error.what) for step in more.steps]
 

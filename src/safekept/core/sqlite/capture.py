@@ -55,6 +55,7 @@ class CaptureOptions:
     check: bool = True  # quick_check
     method: str = "auto"  # "auto", "pages" or "backup"
     isolated: bool = True  # in a helper process; False only where we surely hold no handle on it
+    heads_isolated: bool = True  # where isolated, files that may be databases are looked at there, too
     lean: LeanRequest | None = None  # without what can be rebuilt; None: every byte
 
 

@@ -129,7 +129,7 @@ class Scan:
                 census.uncovered(count)
         if not self.selection.profile:
             census.profile("default")
-        headers = HeaderReader(self.options.isolated)
+        headers = HeaderReader(self.options.isolated and self.options.heads_isolated)
         places, unreadable = external_places(
             self.home, self.layout, self.user_home, self.environment, self.selection.profile
         )

@@ -13,11 +13,14 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import asdict
 
 _NICE = 10
 _END = b"end"
+#: Seconds that a person waits for the hidden half of the first point before the agent starts.
+_FIRST = 10.0
 
 
 def main() -> None:
@@ -39,6 +42,7 @@ def main() -> None:
 
 def _watch(request: Mapping[str, object], stop: threading.Event, ended: threading.Event) -> None:
     from safekept.actions.projects.guarding import forbidden_roots
+    from safekept.actions.projects.hidden.record import keep_look
     from safekept.actions.projects.project import checkpoint_directory
     from safekept.checkpoints.checkpoints import Checkpoints
     from safekept.checkpoints.store import Store
@@ -69,6 +73,9 @@ def _watch(request: Mapping[str, object], stop: threading.Event, ended: threadin
         forbidden=forbidden_roots(context),
         chosen=(project,),
         maintenance=policy.maintenance,
+        hidden=lambda project, look: keep_look(
+            context, project, look, deadline=0.0 if watching else time.monotonic() + _FIRST
+        ),
         listener=listener,
     )
     relevance = Relevance(

@@ -13,8 +13,7 @@ from safekept.core.locks import AlreadyRunning, process_lock
 from ...base.context import UserContext
 from ..checkpoint import CheckpointPolicy
 from ..project import checkpoint_directory
-from .keeping import keep_hidden
-from .record import forget_trouble, keep_nothing, note_trouble
+from .record import keep_look
 from .retention import drop_unneeded
 
 _LOCK = "hidden.lock"
@@ -31,15 +30,9 @@ def keep_project(
                 look = look_now(store, project, policy.take, listener).hidden
                 if look is None:
                     return
-                try:
-                    if look.empty:
-                        keep_nothing(context, project, look)
-                    else:
-                        keep_hidden(context, project, look, listener=listener)
-                except (SafekeptError, OSError) as error:
-                    note_trouble(context, project, getattr(error, "what", str(error)))
-                    raise
-                forget_trouble(context, project)
+                found = keep_look(context, project, look, listener=listener)
+                if isinstance(found, SafekeptError):
+                    raise found
         except AlreadyRunning:
             return
         drop_unneeded(context, store, total=policy.hidden_total, listener=listener)

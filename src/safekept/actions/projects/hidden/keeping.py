@@ -45,10 +45,12 @@ def keep_hidden(
     look: HiddenLook,
     *,
     deadline: float = 0.0,
+    create: bool = True,
     isolated: bool = False,
     listener: Listener = silent,
 ) -> KeptLook:
-    """Keep what a look found. `deadline`: by the monotonic clock; 0: as long as it takes.
+    """Keep what a look found. `deadline`: by the monotonic clock; 0: as long as it takes. Without `create`
+    no repository is made: that opens the vault, which may be far away.
 
     Raises HiddenNotReady where it takes longer, and what keeps the repository shut.
     """
@@ -60,8 +62,7 @@ def keep_hidden(
     if look.empty:
         return keep_nothing(context, project, look)
     refuse_full_disk(context)
-    # One that has to be made opens the vault first, which may be far away: not while somebody waits.
-    with open_hidden(context, create=not deadline, listener=listener) as repository:
+    with open_hidden(context, create=create, listener=listener) as repository:
         wait = max(0.0, deadline - time.monotonic()) if deadline else 60.0
         with repository.lock(wait=wait) as lock:
             memory = Memory(repository, usable_cache(cache_of(context, repository), listener), project, KIND)
@@ -101,7 +102,11 @@ def _scan(
         project,
         layout,
         Selection(include=tuple(escaped(os.fsdecode(path)) for path in folders.wanted()), quick=True),
-        capture=CaptureOptions(scratch=copies_directory(context, cache), deadline=10.0, isolated=isolated),
+        # Databases of projects are only ever captured in processes of their own, so nobody's lock is lost by
+        # reading the first bytes of one here.
+        capture=CaptureOptions(
+            scratch=copies_directory(context, cache), deadline=10.0, isolated=isolated, heads_isolated=False
+        ),
         avoid=[*own_places(context), *left],
         user_home=context.places.user_home,
         check=lambda path: False,

@@ -8,6 +8,8 @@ import time
 
 from safekept.checkpoints.project import project_id
 from safekept.checkpoints.scan import HiddenLook, KeptHidden, KeptLook
+from safekept.core.errors import SafekeptError
+from safekept.core.events import Listener, silent
 from safekept.core.files.small import read_fields, write_document
 
 from ...base.context import UserContext
@@ -39,6 +41,40 @@ def keep_nothing(context: UserContext, project: str, look: HiddenLook) -> KeptLo
     one = KeptLook(look.id, "", time.time_ns(), look.since_ns)
     kept_looks(context, project).add(one)
     return one
+
+
+def keep_look(
+    context: UserContext,
+    project: str,
+    look: HiddenLook,
+    *,
+    deadline: float = 0.0,
+    create: bool = True,
+    listener: Listener = silent,
+) -> KeptLook | SafekeptError:
+    """Keep what a look found, whatever that takes; why not is given back, and written down. Never raises.
+
+    Nothing of the vault is loaded where it is kept already, or nothing is hidden.
+    """
+    try:
+        kept = kept_looks(context, project).looks.get(look.id)
+        if kept is None and look.empty:
+            kept = keep_nothing(context, project, look)
+        if kept is None:
+            from .keeping import keep_hidden
+
+            kept = keep_hidden(
+                context, project, look, deadline=deadline, create=create, isolated=True, listener=listener
+            )
+    except (SafekeptError, OSError, ValueError) as error:
+        if not isinstance(error, SafekeptError):
+            from .repository import not_ready
+
+            error = not_ready(str(getattr(error, "strerror", "") or error))
+        note_trouble(context, project, error.what)
+        return error
+    forget_trouble(context, project)
+    return kept
 
 
 def note_trouble(context: UserContext, project: str, what: str) -> None:

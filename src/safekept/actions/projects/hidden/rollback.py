@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 
 from safekept.checkpoints.checkpoint import Skipped
-from safekept.checkpoints.points import Left, RollbackPlan
+from safekept.checkpoints.points import HIDDEN_FILES, Left, RollbackPlan
 from safekept.checkpoints.rollback import (
     RolledBack,
     SecondHalf,
@@ -134,7 +134,7 @@ class HiddenRollback:
         names = {one.path for one in (*self.plan.gone, *self.plan.not_covered)}
         settled = {one.path for one in self.plan.left}
         return [Left(path, "hidden-shut", why) for path in sorted(names - settled)] or [
-            Left("(ignored files and secrets)", "hidden-shut", why)
+            Left(HIDDEN_FILES, "hidden-shut", why)
         ]
 
 
