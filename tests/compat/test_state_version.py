@@ -101,7 +101,7 @@ def test_it_says_what_is_newer_and_what_to_do(newer, monkeypatch):
     assert said.code == 1
     assert f"`{place}` was written by safekept 3.0.0, which is newer than this safekept" in said.err
     assert "its state has version 7, and this safekept knows 1" in said.err
-    assert "Kept       Nothing was read or changed there" in said.err
+    assert "Kept       Nothing changed there" in said.err
     assert "Next       Install safekept 3.0.0 or a newer one, then run the same command again" in said.err
 
 

@@ -169,7 +169,7 @@ def test_standing_in_the_home_the_list_is_the_homes_and_has_numbers(user, say, m
     assert again[2].startswith(f"  1  {second.short}  "), "going back moves no number"
     missing = say("rollback", "3")
     assert missing.code == 1
-    assert "there is no home point 3: they are numbered from 1 to 2" in missing.err
+    assert "There is no home point 3: they are numbered from 1 to 2" in missing.err
     assert "Nothing was changed" in missing.err
 
 
@@ -249,7 +249,7 @@ def test_a_point_that_was_forgotten_is_named_with_the_way_back(user, say):
     put(os.path.join(home, "cron/jobs.json"), "{}")
     assert say("snapshot", "forget", point.short, "--yes").code == 0
     said = say("rollback", point.short)
-    assert said.code != 0 and f"home point {point.short} was forgotten" in said.err
+    assert said.code != 0 and f"Home point {point.short} was forgotten" in said.err
     assert say("snapshot", "forget", "--undo", point.short).code == 0
     assert say("rollback", point.short).code == 0 and json.loads(read(home, "cron/jobs.json"))["jobs"]
 

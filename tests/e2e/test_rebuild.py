@@ -24,6 +24,7 @@ from safekept.core.objects import retry
 from safekept.home.scan.scanning import Selection
 from safekept.vault.care import forget
 from safekept.vault.repo.lock_file import Identity
+from support.commands.error_texts import error_code
 from support.commands.in_process import spoken
 from support.commands.terminals import Terminal
 from support.faults.kill_points import count_steps, run_killed
@@ -291,8 +292,8 @@ def test_root_rebuilds_nobody_elses_home(gone, nobodys, say):
         missing_part("rebuilding another user's home needs root")
     home = os.path.join(nobodys, ".hermes")
     done = say("rebuild", gone.disk, "--key-file", gone.key, "--home", home)
-    assert done.code == 1 and "error: home-of-another" in done.err
-    assert f"the home `{home}` belongs to `nobody`, and this command runs as root" in done.err
+    assert done.code == 1 and error_code(done.err) == "home-of-another"
+    assert f"The home `{home}` belongs to `nobody`, and this command runs as root" in done.err
     assert re.search(r"put `(sudo -u nobody|runuser -u nobody --)` in front of it", done.err)
     assert os.listdir(nobodys) == []
 
@@ -304,7 +305,7 @@ def test_a_home_that_is_there_is_put_aside_and_the_printed_command_brings_it_bac
     before = tree_facts(home)
     words = ("rebuild", gone.disk, "--key-file", gone.key)
     refused = say(*words)
-    assert refused.code == 1 and "error: consent-needed" in refused.err
+    assert refused.code == 1 and error_code(refused.err) == "consent-needed"
     assert f"what is in `{home}` now would be put aside" in refused.err
     preview = say(*words, "--dry-run")
     assert preview.code == 0 and "Puts aside" in preview.out and preview.out.endswith("Nothing was changed\n")
@@ -416,7 +417,7 @@ def test_several_hosts_in_one_vault_are_listed_and_one_is_chosen(tmp_path, bare,
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     words = ("rebuild", gone.here.places.vault, "--key-file", gone.key)
     refused = say(*words)
-    assert refused.code == 2 and "error: several-homes" in refused.err
+    assert refused.code == 2 and error_code(refused.err) == "several-homes"
     assert f"`{gone.here.places.vault}` holds 2 homes, and which one is meant is not clear:" in refused.err
     assert f"  iris  {gone.home}  hermes  " in refused.err
     assert f"`safekept rebuild {gone.here.places.vault} --host iris --key-file {gone.key}`" in refused.err
@@ -442,14 +443,14 @@ def test_the_key_chooses_among_the_vaults_of_a_destination(gone, tmp_path, bare,
     write(bare, "wrong.key", "AAAA-BBBB\n")
     refused = say("rebuild", str(disk), "--key-file", os.path.join(bare, "wrong.key"), "--home", f"{bare}/x")
     assert refused.code == 12 and refused.err == (
-        "error: wrong-key\n"
-        f"  `{disk}` holds 2 vaults, and no key that was given opens one of them\n"
+        f"`{disk}` holds 2 vaults, and no key that was given opens one of them\n"
         "\n"
         "  Kept       Nothing was changed\n"
         "  Next       Name your kit, or a new file with the key from it as one line: "
         f"`safekept rebuild {disk} --key-file FILE`\n"
         "             Or use the recovery passphrase: run the command at a terminal and it will ask for it, "
         "or name a file with `--passphrase-file PATH`\n"
+        "  Error      wrong-key\n"
     )
 
 
@@ -468,7 +469,7 @@ def test_every_refusal_says_what_happened_what_was_kept_and_what_to_do(gone, tmp
         ("rebuild", str(tmp_path / "none"), *key): (10, "nothing-to-rebuild", "There is nothing at `"),
         ("rebuild", str(empty), *key): (10, "nothing-to-rebuild", "holds no vault and no archives"),
         ("rebuild", f"file:{tmp_path}/none", *key): (10, "nothing-to-rebuild", "none"),
-        ("rebuild", "nowhere", *key): (2, "no-such-destination", "there is no destination called `nowhere`"),
+        ("rebuild", "nowhere", *key): (2, "no-such-destination", "There is no destination called `nowhere`"),
         ("rebuild", gone.disk): (12, "vault-key-missing", "is there, but its key file `"),
         ("rebuild", gone.zip, "--home", f"{bare}/.claude"): (
             1,
@@ -484,7 +485,7 @@ def test_every_refusal_says_what_happened_what_was_kept_and_what_to_do(gone, tmp
     for words, (code, name, text) in texts.items():
         refused = say(*words)
         assert refused.code == code or not name, (words, refused)
-        assert f"error: {name}" in refused.err and text in refused.err, (words, refused.err)
+        assert name in ("", error_code(refused.err)) and text in refused.err, (words, refused.err)
         assert "\n  Kept       " in refused.err and "\n  Next       " in refused.err
         after = {
             path: fact for path, fact in tree_facts(bare).items() if not path.startswith((".local", "."))
@@ -495,7 +496,7 @@ def test_every_refusal_says_what_happened_what_was_kept_and_what_to_do(gone, tmp
 def test_no_room_is_known_before_anything_is_written(gone, small_filesystem, say):
     home = os.path.join(small_filesystem(2048), ".hermes")
     refused = say("rebuild", gone.disk, "--key-file", gone.key, "--home", home)
-    assert refused.code == 1 and f"there is not enough room to rebuild `{home}`: " in refused.err
+    assert refused.code == 1 and f"There is not enough room to rebuild `{home}`: " in refused.err
     assert "Kept       Nothing was changed; what was begun has been removed" in refused.err
     assert "`--home DIR`" in refused.err and os.listdir(os.path.dirname(home)) == []
 
@@ -507,7 +508,7 @@ def test_an_unreachable_place_is_said(bare, say, monkeypatch):
         monkeypatch.setenv(name, "x")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     refused = say("rebuild", "s3://bucket/agent")
-    assert refused.code == 1 and "error: place-unreachable" in refused.err, refused.err
+    assert refused.code == 1 and error_code(refused.err) == "place-unreachable", refused.err
     assert "cannot be reached" in refused.err and not os.path.exists(f"{bare}/.hermes")
 
 
@@ -517,7 +518,7 @@ def test_a_mount_point_that_is_empty_is_built_in_and_one_that_is_not_is_refused(
     green(say(*words, "--json"))
     equal(gone.home, place)
     refused = say(*words, "--yes")
-    assert refused.code == 1 and "error: home-not-movable" in refused.err
+    assert refused.code == 1 and error_code(refused.err) == "home-not-movable"
     assert f"`{place}` is not empty, and cannot be put aside: it is a mount point" in refused.err
     equal(gone.home, place)
 
@@ -534,7 +535,7 @@ def test_what_did_not_come_back_whole_is_not_put_in_place_unless_that_is_wanted(
     before = tree_facts(home)
     words = ("rebuild", disk, "--key-file", gone.key, "--yes")
     refused = say(*words)
-    assert refused.code == 1 and "error: rebuild-not-proven" in refused.err
+    assert refused.code == 1 and error_code(refused.err) == "rebuild-not-proven"
     assert "and was not put in place:\n    files: " in refused.err
     assert f"Kept       `{home}` is as it was; what was built has been removed" in refused.err
     assert "add `--allow-damaged`" in refused.err
@@ -555,7 +556,7 @@ def test_a_running_agent_is_not_left_writing_into_what_was_put_aside(gone, bare,
         connection.execute("create table notes(x)")  # what a process that holds it asks for
     with holding(os.path.join(home, "state.db")):
         refused = say("rebuild", gone.disk, "--key-file", gone.key, "--yes")
-        assert refused.code == 1 and "error: held-database" in refused.err
+        assert refused.code == 1 and error_code(refused.err) == "held-database"
         assert "would go on writing into the home that is put aside" in refused.err
     assert say("rebuild", gone.disk, "--key-file", gone.key, "--yes").code == 0
 

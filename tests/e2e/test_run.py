@@ -18,6 +18,7 @@ import pytest
 from conftest import run_safekept
 from safekept.actions.projects.project import checkpoint_directory
 from safekept.checkpoints.store.store import Store
+from support.commands.error_texts import error_code
 from support.commands.terminals import Terminal
 from support.home.homes import make_hermes_home
 from support.projects.checkpoints import put, tree_on_disk
@@ -253,7 +254,7 @@ def test_a_home_that_cannot_be_kept_does_not_leave_the_project_unprotected(bench
     ran = f": > {bench.cue('ran')}; echo two > a"
     done = bench.run(ran, "--snapshot")
     assert done.returncode == 1 and not os.path.exists(bench.cue("ran"))
-    assert "no snapshot of the home could be taken before the agent starts: there is no" in done.stderr
+    assert "No snapshot of the home could be taken before the agent starts: there is no" in done.stderr
     assert "Run it without one, with the project kept" in done.stderr
     done = bench.run(ran, "--snapshot", "--anyway")
     assert done.returncode == 0 and "Run: NO SNAPSHOT of the home: there is no" in done.stderr
@@ -265,7 +266,7 @@ def test_a_home_that_cannot_be_kept_does_not_leave_the_project_unprotected(bench
 def test_an_agent_that_is_not_there_ends_with_127_and_nothing_is_taken(bench):
     done = bench.safekept(*bench.words()[4:], "no-such-agent", cwd=bench.project)
     assert (done.returncode, bench.points()) == (127, [])
-    assert "there is no command `no-such-agent`" in done.stderr
+    assert "There is no command `no-such-agent`" in done.stderr
 
 
 @pytest.mark.parametrize("anyway", [False, True])
@@ -280,7 +281,7 @@ def test_a_project_that_cannot_be_kept_is_not_run_in_unless_that_is_wanted(bench
         assert [state for state, _ in bench.journal()] == ["begun", "incomplete"]
         return
     assert done.returncode == 1
-    assert "error: run-not-protected" in done.stderr and "is not a project" in done.stderr
+    assert error_code(done.stderr) == "run-not-protected" and "is not a project" in done.stderr
     assert "`sh` was not started; the project was only read" in done.stderr
     assert "`safekept run --anyway -- AGENT`" in done.stderr
     assert [state for state, _ in bench.journal()] == ["begun", "failed"]
@@ -289,7 +290,7 @@ def test_a_project_that_cannot_be_kept_is_not_run_in_unless_that_is_wanted(bench
 def test_a_store_that_cannot_be_written_keeps_the_agent_from_starting(bench, tmp_path):
     put(bench.store, b"a file in the way")
     done = bench.run("true")
-    assert done.returncode == 1 and "error: run-not-protected" in done.stderr
+    assert done.returncode == 1 and error_code(done.stderr) == "run-not-protected"
     assert "`safekept checkpoint status`" in done.stderr
 
 
@@ -476,7 +477,7 @@ def test_a_person_chooses_a_point_and_a_wrong_one_is_asked_for_again(bench, at_t
         terminal.type("c\n")
         terminal.until("Its number or id")
         terminal.type("99\n")
-        terminal.until("error: ")
+        terminal.until("  Error ")
         terminal.type("c\n")
         terminal.type("1\n")
         assert terminal.end() == 0, terminal.seen

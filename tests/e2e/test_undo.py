@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from support.commands.error_texts import error_code
 from support.commands.in_process import spoken
 from support.home.homes import database_rows, differences, make_hermes_home, tree_facts
 from support.projects.checkpoints import put
@@ -286,12 +287,12 @@ def test_what_is_no_longer_kept_says_so_and_names_the_snapshot_before_it(small):
     same(now, everything(home))
     command = f"safekept snapshot restore {second['undo_point'][:8]}"
     assert done.code == 1 and done.err == (
-        "error: undo-not-possible\n"
-        f"  {second['operation']} cannot be taken back: what it replaced is no longer kept\n"
+        f"{second['operation']} cannot be taken back: what it replaced is no longer kept\n"
         "\n"
         "  Kept       Nothing was changed\n"
         f"  Next       A snapshot was taken before it: `{command}`\n"
         f"             To take back what was done before that: `safekept undo {first['operation']}`\n"
+        "  Error      undo-not-possible\n"
     )
     assert say("undo", first["operation"]).code == 0 and read(home, "SOUL.md") == "mine"
     assert say(*command.split()[1:], "config.yaml", "--yes").code == 0
@@ -317,7 +318,7 @@ def test_what_cannot_be_undone_says_why(small, project, tmp_path):
     backup = json.loads(say("backup", "-o", str(tmp_path / "a.zip"), "--json").out)["operation"]
     assert say("import", str(tmp_path / "nothing.zip")).code == 1
     texts = {
-        "20991231-000000-abcdef": "the journal knows no operation `20991231-000000-abcdef`",
+        "20991231-000000-abcdef": "The journal knows no operation `20991231-000000-abcdef`",
         backup: f"{backup} (backup) cannot be taken back: a backup only wrote a file; "
         "your home was not changed",
     }
@@ -328,13 +329,13 @@ def test_what_cannot_be_undone_says_why(small, project, tmp_path):
         assert done.code == 1 and text in done.err and "Kept       Nothing was changed\n" in done.err
     done = say("undo")
     assert done.code == 1 and done.err == (
-        "error: nothing-to-undo\n"
-        "  there is no import, restore or rollback to take back\n"
+        "There is no import, restore or rollback to take back\n"
         "\n"
         "  Kept       Nothing was changed\n"
         "  Next       See what was done: `safekept log`\n"
+        "  Error      nothing-to-undo\n"
     )
-    assert "there is no rollback to take back in" in say("undo", "--dir", project).err
+    assert "There is no rollback to take back in" in say("undo", "--dir", project).err
     assert say("undo", "--dir", project, "--home", home).code == 2
 
 
@@ -390,4 +391,4 @@ def test_a_journal_that_cannot_be_read_does_not_keep_undo_from_its_work(small):
     assert done.code == 0 and read(home, "SOUL.md") == "mine"
     assert "Note: the journal in" in done.err
     refused = say("undo", "abc")
-    assert refused.code == 1 and "error: journal-unreadable" in refused.err
+    assert refused.code == 1 and error_code(refused.err) == "journal-unreadable"

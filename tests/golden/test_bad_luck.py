@@ -13,6 +13,7 @@ import sys
 import pytest
 
 from conftest import missing_part
+from support.commands.error_texts import error_code
 from support.faults.kill_points import count_steps, run_killed
 from support.home.homes import differences, make_hermes_home, tree_facts
 from support.users.unprivileged import nobodys  # noqa: F401 - a fixture
@@ -60,7 +61,7 @@ def lost(done, outcome):
 def test_a_missing_home_says_where_it_was_looked_for(tmp_path, safekept):
     done = safekept("backup", "--home", str(tmp_path / "nowhere"))
     assert done.returncode == 1
-    assert done.stderr.startswith("error: home-not-found\n")
+    assert error_code(done.stderr) == "home-not-found"
     assert str(tmp_path / "nowhere") in done.stderr
     assert os.listdir(tmp_path / "user") in ([], [".local"])
 
@@ -69,7 +70,7 @@ def test_an_empty_home_is_no_backup(tmp_path, safekept):
     (tmp_path / "empty").mkdir()
     done = safekept("backup", "--home", str(tmp_path / "empty"), "-o", str(tmp_path / "out.zip"))
     assert done.returncode == 1
-    assert done.stderr.startswith("error: home-empty\n")
+    assert error_code(done.stderr) == "home-empty"
     assert not (tmp_path / "out.zip").exists()
 
 
@@ -84,7 +85,7 @@ def test_an_unreadable_home_is_an_error_and_not_an_empty_archive(tmp_path, launc
     words = ["backup", "--home", home, "-o", str(public / "out.zip")]
     done = run_as_nobody(words, {**launcher_environment, "HOME": str(public)}, tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert done.stderr.startswith("error: home-unreadable\n"), done.stderr
+    assert error_code(done.stderr) == "home-unreadable", done.stderr
     assert not (public / "out.zip").exists()
 
 
@@ -124,7 +125,7 @@ def test_an_output_directory_that_cannot_be_made_is_named(tmp_path, hermes_home,
     (tmp_path / "file").write_text("in the way")
     done = safekept("backup", "--home", hermes_home, "-o", str(tmp_path / "file" / "out.zip"))
     assert done.returncode == 1
-    assert done.stderr.startswith("error: output-not-writable\n")
+    assert error_code(done.stderr) == "output-not-writable"
     assert str(tmp_path / "file") in done.stderr
 
 
@@ -144,7 +145,7 @@ def test_a_full_disk_leaves_nothing_behind(hermes_home, safekept, small_filesyst
     before = tree_facts(hermes_home, skip=ROOT)
     done = safekept("backup", "--home", hermes_home, "-o", f"{place}/out", "--format", form)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert done.stderr.startswith("error: no-room\n"), done.stderr
+    assert error_code(done.stderr) == "no-room", done.stderr
     assert os.listdir(place) == []
     assert differences(before, tree_facts(hermes_home, skip=ROOT)) == []
 
@@ -161,7 +162,7 @@ def test_a_disk_too_small_for_an_import_leaves_the_home_as_it_was(
     before = tree_facts(place, databases="bytes")
     done = safekept("import", archive, "--home", place, "--force")
     assert done.returncode == 1, done.stdout
-    assert done.stderr.startswith("error: no-room\n"), done.stderr
+    assert error_code(done.stderr) == "no-room", done.stderr
     assert differences(before, tree_facts(place, databases="bytes")) == []
 
 

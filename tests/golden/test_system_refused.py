@@ -40,7 +40,7 @@ def test_what_the_system_said_is_told_with_the_file_and_what_helps(say, monkeypa
     assert said.code == 1
     error = json.loads(said.out)["error"]
     assert error["code"] == "system-refused"
-    assert error["what"] == f"the system refused to do something: {what}: `/disk/file`"
+    assert error["what"] == f"The system refused to do something: {what}: `/disk/file`"
     assert error["kept"].startswith("No file was replaced without the old one being kept")
     assert error["next"][0].startswith(step)
     assert error["facts"]["errno"] == code and error["facts"]["path"] == "/disk/file"
@@ -56,7 +56,7 @@ def test_a_part_of_the_program_that_cannot_be_read_is_told_with_what_helps(say, 
     monkeypatch.setattr("safekept.actions.status.status.recent", refuse)
     error = json.loads(say("status", "--json").out)["error"]
     assert error["code"] == "system-refused"
-    assert error["what"] == "a part of safekept or of Python could not be loaded: failed to map segment"
+    assert error["what"] == "A part of safekept or of Python could not be loaded: failed to map segment"
     assert error["next"][0].startswith("Run the command again; if it says the same, install safekept again")
     assert error["facts"]["path"] == "/lib/_sqlite3.so"
     os.unlink(error["facts"]["traceback"])

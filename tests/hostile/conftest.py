@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from support.commands.bounded import Bounded, bounded_safekept
+from support.commands.error_texts import error_code
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def run(launcher_environment: dict[str, str]) -> Callable[..., Bounded]:
             **options,
         )
         # Whatever was put in its way has an error of its own.
-        assert "error: unexpected" not in done.err and '"unexpected"' not in done.out, (words, done)
+        assert error_code(done.err) != "unexpected" and '"unexpected"' not in done.out, (words, done)
         return done
 
     return call

@@ -10,6 +10,8 @@ import shutil
 
 import pytest
 
+from support.commands.error_texts import error_code
+
 ODD = ["\x1b[31mred", "a\nb", "..", "...", "a\\b", "\x7f", "é" * 100, "con", "x" * 240, "\udcff\udcfe"]
 
 
@@ -83,7 +85,7 @@ def test_a_host_that_is_no_name_is_no_host(place, run):
     assert run(*words, os.listdir(os.path.join(place, "archives"))[0]).code == 0
     for host in ("../..", "..", "/", "a/b", "\x1b[31m", ".", "a" * 5000, "\udcff", "a\nb"):
         done = run(*words, host)
-        assert done.code == 1 and "error: no-such-archive" in done.err, done
+        assert done.code == 1 and error_code(done.err) == "no-such-archive", done
         assert "\x1b" not in done.out + done.err
 
 

@@ -148,7 +148,7 @@ def test_a_long_diff_is_cut_and_says_so(chat):
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("/rollback 99", "there is no checkpoint 99"),
+        ("/rollback 99", "There is no checkpoint 99"),
         ("/rollback aa", "too short"),
         ("/rollback zzzzzz", "neither"),
         ("/rollback 1 ../../etc/passwd", "outside the project"),

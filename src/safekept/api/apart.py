@@ -165,7 +165,7 @@ def _error(found: BaseException | tuple[type[SafekeptError], tuple[str], dict[st
 
 def _lost(why: str) -> ProcessLost:
     return ProcessLost(
-        f"the process that should do this gave no answer: {why}",
+        f"The process that should do this gave no answer: {why}",
         kept="What it began is finished or taken back by the next command",
         next_steps=(NextStep("status", before="See how everything is:"), "Then try it again"),
     )

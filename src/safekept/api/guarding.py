@@ -124,7 +124,7 @@ def _loss(outcome: Guarded) -> LossFound:
     more = f" and {len(outcome.findings) - 3:,} more" if len(outcome.findings) > 3 else ""
     steps = (f"Bring it back: `{outcome.restore_command}`",) if outcome.restore_command else ()
     return LossFound(
-        f"after the guarded code: {named}{more}",
+        f"After the guarded code: {named}{more}",
         kept=f"Snapshot {outcome.snapshot[:8]} of before still has it, and is pinned for 30 days",
         next_steps=steps or (NextStep("status", before="See what is known about it:"),),
         findings=outcome.findings,

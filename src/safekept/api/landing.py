@@ -54,7 +54,7 @@ def need_consent(what: str, plan: RestorePlan, yes: bool) -> None:
 
     if plan.needs_consent and not yes:
         raise ConsentNeeded(
-            f"this {what} needs your consent: " + "; ".join(plan.needs_consent),
+            f"This {what} needs your consent: " + "; ".join(plan.needs_consent),
             kept="Nothing was changed",
             next_steps=("See the plan with dry_run=True, and agree to it with yes=True",),
             reasons=plan.needs_consent,

@@ -44,7 +44,7 @@ def one_of(name: str, value: str, known: Sequence[str]) -> str:
     if value not in known:
         raise BadArgument(
             f"`{name}` is {value!r}, which is none of: {', '.join(known)}",
-            kept="Nothing was read or changed",
+            kept="Nothing changed",
             next_steps=(f"Use one of these words for `{name}`",),
         )
     return value
@@ -69,7 +69,7 @@ def text(path: PathLike | None) -> str:
     if "\0" in found:
         raise BadArgument(
             f"{found!r} is no path: it holds a NUL character",
-            kept="Nothing was read or changed",
+            kept="Nothing changed",
             next_steps=("Give the path of a file or a directory",),
         )
     return found

@@ -114,7 +114,7 @@ class Reading:
 
 def _not_proven(path: str, why: str) -> ArchiveNotProven:
     return ArchiveNotProven(
-        f"the archive did not read back as it was written: {why}",
+        f"The archive did not read back as it was written: {why}",
         kept=NOTHING_WRITTEN,
         next_steps=(
             "Run the command again; if it fails again, the disk or the memory of this machine is not sound",

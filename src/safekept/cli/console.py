@@ -254,7 +254,7 @@ class Console:
         if isinstance(param, click.Argument) and error.ctx and words in EXAMPLES:
             what = f"`{words}` needs {param.make_metavar(error.ctx)} after it."
             steps.insert(0, EXAMPLES[words])
-        answers = "usage", what, "Nothing was read or changed", tuple(map(self.step, steps))
+        answers = "usage", what, "Nothing changed", tuple(map(self.step, steps))
         click.echo(_answers(*answers), err=True)
 
     # -- progress --------------------------------------------------------------------------
@@ -448,12 +448,14 @@ def error_text(error: SafekeptError, program: str = PROGRAM) -> str:
 
 
 def _answers(code: str, what: str, kept: str, steps: Sequence[str]) -> str:
+    """The sentence first, for the person; the code last, for a search or a report."""
     width = _width_beside()
-    lines = [f"{styled('error', fg='red', bold=True)}: {code}"]
-    lines += [folded(f"  {line}", 2, width) for line in harmless(what).split("\n")]
+    first, *more = harmless(what).split("\n")
+    lines = [styled(folded(first, 0, width), bold=True)]
+    lines += [folded(f"  {line}", 4, width) for line in more]
     texts = [("Kept", kept), *rows("Next", steps)]
     answers = [folded(_fact(label, path_text(text)), _FACT, width) for label, text in texts]
-    return "\n".join([*lines, "", *answers])
+    return "\n".join([*lines, "", *answers, styled(_fact("Error", code), dim=True)])
 
 
 def rows(label: str, texts: Iterable[_Step]) -> Iterator[tuple[str, _Step]]:

@@ -18,7 +18,7 @@ class Interrupted(SafekeptError):
 
     @classmethod
     def when(cls, kept: str, *next_steps: Step) -> Self:
-        return cls("it was interrupted", kept=kept, next_steps=next_steps or ("Run it again",))
+        return cls("It was interrupted", kept=kept, next_steps=next_steps or ("Run it again",))
 
 
 #: It only looks.

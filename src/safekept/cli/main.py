@@ -273,7 +273,7 @@ def _lost_output() -> OutputNotWritten | None:
             sys.stdout.flush()
     except OSError as error:
         return OutputNotWritten(
-            f"the result could not be written: {error.strerror or error}",
+            f"The result could not be written: {error.strerror or error}",
             kept="What the command did is done; only its words are missing",
             next_steps=(NextStep("log", before="See what was done:"),),
         )

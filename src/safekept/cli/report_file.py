@@ -54,7 +54,7 @@ def write_report_file(path: str, document: Mapping[str, object], say: Callable[[
             else:
                 durable_write(held, data)
     except (SafekeptError, OSError) as error:
-        reason = error.what if isinstance(error, SafekeptError) else error.strerror or str(error)
+        reason = error.clause if isinstance(error, SafekeptError) else error.strerror or str(error)
         say(f"the report {path_text(path)} could not be written: {reason}")
 
 

@@ -50,7 +50,7 @@ def unforeseen(error: Exception) -> SafekeptError:
         where = f": `{error.filename}`" if isinstance(error.filename, str) else ""
         steps = (f"The details are in `{details}`",) if details else ()
         return SystemRefused(
-            f"the system refused to do something: {error.strerror}{where}",
+            f"The system refused to do something: {error.strerror}{where}",
             kept=_KEPT,
             next_steps=(_ADVICE[error.errno], *steps),
             path=error.filename if isinstance(error.filename, str) else None,
@@ -61,7 +61,7 @@ def unforeseen(error: Exception) -> SafekeptError:
         # A disk or a full memory that keeps Python from reading a file of its own; why, it does not say.
         steps = (f"The details are in `{details}`",) if details else ()
         return SystemRefused(
-            f"a part of safekept or of Python could not be loaded: {error}",
+            f"A part of safekept or of Python could not be loaded: {error}",
             kept=_KEPT,
             next_steps=("Run the command again; if it says the same, install safekept again", *steps),
             path=error.path,
@@ -69,7 +69,7 @@ def unforeseen(error: Exception) -> SafekeptError:
         )
     report = f"The details are in `{details}`; please report them" if details else ""
     return Unexpected(
-        f"something went wrong that safekept did not foresee: {type(error).__name__}: {error}",
+        f"Something went wrong that safekept did not foresee: {type(error).__name__}: {error}",
         kept=_KEPT,
         next_steps=(report or "Please report it with these words",),
         traceback=details,

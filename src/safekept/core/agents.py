@@ -194,8 +194,8 @@ def locate_home(layout: HomeLocation, environment: Mapping[str, str], user_home:
     if not value:
         if not default:
             raise HomeUnknown(
-                f"the layout `{layout.name}` has no usual place for a home",
-                kept="Nothing was read or changed",
+                f"The layout `{layout.name}` has no usual place for a home",
+                kept="Nothing changed",
                 next_steps=("Name the directory with `--home PATH`",),
                 layout=layout.name,
             )

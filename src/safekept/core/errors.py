@@ -4,9 +4,9 @@
 questions a person asks first. Each error class lives beside the code that raises it and carries
 a stable kebab-case `code` with an entry in `docs/reference/errors.md`; a test keeps that true.
 
-Rules for the texts: the first line is a fact, `kept` is something the code has made sure of, and
-each next step is either a sentence or a `NextStep`, a command that the face prints with the launcher
-that was really called.
+Rules for the texts: the first line is a fact and begins with a capital letter or with a name, `kept` is
+something the code has made sure of, and each next step is either a sentence or a `NextStep`, a command
+that the face prints with the launcher that was really called.
 """
 
 from __future__ import annotations
@@ -53,6 +53,11 @@ class SafekeptError(Exception):
             raise TypeError(f"two errors share the code {cls.code}")
         ERROR_CODES[cls.code] = cls
 
+    @property
+    def clause(self) -> str:
+        """What happened, inside another sentence."""
+        return clause(self.what)
+
     def advice(self, program: str = PROGRAM) -> tuple[str, ...]:
         """What to do next, in sentences; commands start with `program`."""
         return tuple(step_texts(self.next_steps, program))
@@ -68,6 +73,18 @@ class SafekeptError(Exception):
             "retry": self.retry,
             "facts": {name: _plain(value) for name, value in self.facts.items()},
         }
+
+
+#: Words that a sentence begins with and that are no names.
+_OPENERS = frozenset(
+    "A After An Another It Neither No None Nothing Only Several Snapshot Something The There These This What "
+    "Your".split()
+)
+
+
+def clause(sentence: str) -> str:
+    """`The vault is gone` as it stands behind a colon: `the vault is gone`. A name keeps its letter."""
+    return sentence[:1].lower() + sentence[1:] if sentence.partition(" ")[0] in _OPENERS else sentence
 
 
 def _plain(value: object) -> object:

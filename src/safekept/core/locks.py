@@ -119,9 +119,9 @@ def sweep_locks(directory: str, prefix: str) -> None:
 def _held(descriptor: int, path: str) -> AlreadyRunning:
     try:
         holder = json.loads(os.pread(descriptor, 4096, 0))
-        who = f"process {holder['pid']} ({holder['doing']})"
+        who = f"Process {holder['pid']} ({holder['doing']})"
     except (ValueError, KeyError, TypeError):
-        who = "another process"
+        who = "Another process"
     return AlreadyRunning(
         f"{who} is at work here",
         kept="Nothing was changed by this command",

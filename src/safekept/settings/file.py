@@ -75,7 +75,7 @@ def add_destination(config_directory: str, fields: Mapping[str, object]) -> Dest
     try:
         made = parse_destination(fields)
     except ValueError as error:
-        raise bad(f"the destination is not as it must be: {error}", "Correct it and run it again") from error
+        raise bad(f"The destination is not as it must be: {error}", "Correct it and run it again") from error
     with _changing(config_directory) as document:
         tables = document.get("destination")
         if tables is None:
@@ -85,7 +85,7 @@ def add_destination(config_directory: str, fields: Mapping[str, object]) -> Dest
             document["destination"] = tables
         if any(table.get("name") == made.name for table in tables):
             raise bad(
-                f"there is a destination called `{made.name}` already",
+                f"There is a destination called `{made.name}` already",
                 "Give the new one another name, or remove the old one first",
             )
         table = tomlkit.table()
@@ -102,7 +102,7 @@ def remove_destination(config_directory: str, name: str) -> None:
         at = next((index for index, table in enumerate(tables) if table.get("name") == name), None)
         if at is None:
             raise NoSuchDestinationSet(
-                f"there is no destination called `{name}` in `{settings_path(config_directory)}`",
+                f"There is no destination called `{name}` in `{settings_path(config_directory)}`",
                 kept="Nothing was changed",
                 next_steps=(NextStep("destinations list", before="See which there are:"),),
             )

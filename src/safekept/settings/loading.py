@@ -77,7 +77,7 @@ def _home_of(user: str) -> str:
         return pwd.getpwnam(user).pw_dir
     except KeyError:
         raise bad(
-            f"the variable {SYSTEM_USER} names `{user}`, and there is no such user", "Correct the name"
+            f"The variable {SYSTEM_USER} names `{user}`, and there is no such user", "Correct the name"
         ) from None
 
 

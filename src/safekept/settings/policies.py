@@ -176,7 +176,7 @@ def _words(command: str) -> tuple[str, ...]:
     except ValueError as error:
         raise BadSetting(
             f"`notify.command` cannot be taken apart into words: {error}",
-            kept="Nothing was read or changed",
+            kept="Nothing changed",
             next_steps=("Write it as in a shell, with every quotation mark closed",),
         ) from error
 

@@ -279,4 +279,4 @@ _ARTICLE = {str: "a text", int: "a whole number", float: "a number", list: "a li
 
 
 def bad(what: str, step: Step) -> BadSetting:
-    return BadSetting(what, kept="Nothing was read or changed", next_steps=(step,))
+    return BadSetting(what, kept="Nothing changed", next_steps=(step,))

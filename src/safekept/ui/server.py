@@ -116,7 +116,7 @@ def _listening(request: PageRequest) -> Iterator[tuple[socket.socket, PageAddres
             listener.bind((LOOPBACK, request.port))
         except OSError as error:
             raise PageNotServed(
-                f"port {request.port} of this machine cannot be used: {error.strerror or error}",
+                f"Port {request.port} of this machine cannot be used: {error.strerror or error}",
                 kept="No page was served",
                 next_steps=(NextStep("ui", before="Take any port that is free:"),),
             ) from error

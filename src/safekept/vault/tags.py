@@ -248,9 +248,9 @@ class BadLabel(SafekeptError):
 def check_label(label: str) -> None:
     """Raise BadLabel for a label that no list could show."""
     if len(label) > LONGEST:
-        raise _bad(f"a label has at most {LONGEST} characters; this one has {len(label):,}")
+        raise _bad(f"A label has at most {LONGEST} characters; this one has {len(label):,}")
     if any(unicodedata.category(sign) in _UNSHOWABLE for sign in label):
-        raise _bad("a label is one line without control characters")
+        raise _bad("A label is one line without control characters")
 
 
 def tidy_label(label: str) -> str:

@@ -241,7 +241,7 @@ def test_safekept_opens_what_gpg_sealed_with_a_passphrase(gpg, clear, wanted, tm
     person = Identity(environment=gpg.environment, ask=lambda *_: next(typed), tries=3)
     same(tmp_path / "a", wanted, person)
     assert caught.value.code == "wrong-passphrase"
-    assert caught.value.what == f"the passphrase does not open `{tmp_path / 'a'}`"
+    assert caught.value.what == f"The passphrase does not open `{tmp_path / 'a'}`"
 
 
 def test_a_gpg_key_with_a_passphrase_opens_unattended_with_the_one_that_is_given(clear, wanted, tmp_path):
@@ -378,7 +378,7 @@ def refused(keys, name, kind):
 
 def test_a_key_that_can_only_sign_is_refused_with_the_kind_to_make(odd_keys):
     error, fingerprint = refused(odd_keys, "signer", GpgKeyCannotEncrypt), odd_keys.fingerprint("signer")
-    assert error.what == f"nothing can be sealed to the GPG key `signer` ({fingerprint}): it can only sign"
+    assert error.what == f"Nothing can be sealed to the GPG key `signer` ({fingerprint}): it can only sign"
     assert error.advice() == (
         f"Where its private half is, add a part that can: `gpg --quick-add-key {fingerprint} cv25519 encr`",
         BRING,
@@ -397,7 +397,7 @@ def test_the_advice_for_a_key_that_can_only_sign_works(odd_keys):
 def test_an_expired_key_is_refused_with_its_day(odd_keys):
     error, fingerprint = refused(odd_keys, "late", GpgKeyCannotEncrypt), odd_keys.fingerprint("late")
     assert error.what == (
-        f"nothing can be sealed to the GPG key `late` ({fingerprint}): it expired on 2020-01-02"
+        f"Nothing can be sealed to the GPG key `late` ({fingerprint}): it expired on 2020-01-02"
     )
     assert error.advice() == (
         f"Where its private half is, let it live longer: `gpg --quick-set-expire {fingerprint} 2y`",
@@ -416,13 +416,13 @@ def test_a_key_whose_part_for_encrypting_expired_is_refused(odd_keys):
 
 def test_a_revoked_key_is_refused(odd_keys):
     error, fingerprint = refused(odd_keys, "revoked", GpgKeyCannotEncrypt), odd_keys.fingerprint("revoked")
-    assert error.what == f"nothing can be sealed to the GPG key `revoked` ({fingerprint}): it was revoked"
+    assert error.what == f"Nothing can be sealed to the GPG key `revoked` ({fingerprint}): it was revoked"
     assert error.advice() == ("Ask its owner for the key that took its place", *NEW_KEYS)
 
 
 def test_an_unknown_and_an_ambiguous_key_are_refused(odd_keys):
     error = refused(odd_keys, "nobody@example.org", GpgKeyUnknown)
-    assert error.what == "there is no public key `nobody@example.org` in the keyring of gpg"
+    assert error.what == "There is no public key `nobody@example.org` in the keyring of gpg"
     assert error.advice() == (
         "Import it from the machine that has it: `gpg --import FILE`",
         "See which keys there are: `gpg --list-keys`",
@@ -440,7 +440,7 @@ def test_a_missing_gpg_is_said_before_anything_is_read(tmp_path, gpg, clear):
     for text in ("gpg:keeper", "gpg-symmetric"):
         with pytest.raises(GpgMissing) as caught:
             seal_to(text, environment=nothing)
-        assert caught.value.what == "the program `gpg` is needed for this and is not on the PATH"
+        assert caught.value.what == "The program `gpg` is needed for this and is not on the PATH"
         assert caught.value.advice() == (
             "Install GnuPG (the package is called gnupg or gnupg2), then run the command again",
             "age seals need no program at all: `safekept backup keygen`",

@@ -415,7 +415,7 @@ def test_only_homes_of_this_user_are_homes(with_home, tmp_path):
                 said = await agent.call(tool, home=home, **more)
                 assert said.failed, (tool, home)
                 assert said.data["error"]["code"] == "not-your-home", (tool, home)
-                assert "Kept: Nothing was read or changed" in said.text
+                assert "Kept: Nothing changed" in said.text
         assert tree_facts(other) == before
 
     ground.run(play)
@@ -445,7 +445,7 @@ def test_a_project_outside_the_roots_of_the_client_is_refused(ground, tmp_path, 
                 said = await agent.call(tool, directory=directory)
                 assert said.failed, (tool, directory)
                 assert said.data["error"]["code"] == "outside-roots", (tool, directory)
-                assert "Kept: Nothing was read or changed" in said.text
+                assert "Kept: Nothing changed" in said.text
         said = await agent.call("checkpoint", files=[os.path.join(outside, "pyproject.toml")])
         assert said.data["error"]["code"] == "outside-roots"
         assert not (await agent.call("checkpoint")).failed, "its own root is fine"
@@ -491,7 +491,7 @@ def test_a_client_that_names_no_usable_root_gets_nothing(ground, named):
     async def play(agent: Agent) -> None:
         said = await agent.call("checkpoint")
         assert said.failed
-        assert "this session has no root" in said.text
+        assert "This session has no root" in said.text
         assert "`safekept mcp --root DIR`" in said.text
 
     ground.run(play, named=named)

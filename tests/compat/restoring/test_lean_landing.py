@@ -154,7 +154,7 @@ def test_a_disk_too_small_for_the_rebuild_is_told_before_anything_is_staged(here
     size = os.path.getsize(database_of(home))
     place = small_filesystem((size + (2 << 20) + 65536) // 1024)
     target = os.path.join(place, "restored")
-    with pytest.raises(NoRoom, match=r"there is not enough room beside .*: [\d,]+ bytes are needed"):
+    with pytest.raises(NoRoom, match=r"There is not enough room beside .*: [\d,]+ bytes are needed"):
         restore(here, into=target)
     assert not os.path.exists(target)
 

@@ -9,6 +9,7 @@ import os
 import pytest
 
 from safekept.actions.vault.opening import open_vault
+from support.commands.error_texts import error_code
 from support.home.homes import make_hermes_home
 from support.users.contexts import throwaway
 from support.vault.snapshots import take
@@ -83,7 +84,7 @@ def test_a_disk_that_takes_no_new_key_leaves_the_old_one_in_use(here, taken, saf
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(f"safekept.actions.vault.keys.{LEFT[call]}.os.{call}", full)
         done = safekept("vault", "key", "renew", "--yes")
-    assert done.returncode == 1 and "error: vault-key-unwritable" in done.stderr
+    assert done.returncode == 1 and error_code(done.stderr) == "vault-key-unwritable"
     assert "Kept       The key file is as it was, and opens the vault" in done.stderr
     assert "No space left on device" in " ".join(done.stderr.split())
     assert key_text(here.places.vault_key_file) == text and before[0][0] in [
@@ -109,8 +110,8 @@ def test_a_vault_with_a_passphrase_has_no_key_to_renew(tmp_path, safekept):
     assert safekept("vault", "init", "--passphrase-file", str(words)).returncode == 0
     command = f"cat {words}"
     done = safekept("vault", "key", "renew", "--yes", env={"SAFEKEPT_VAULT_PASSPHRASE_COMMAND": command})
-    assert done.returncode == 1 and "error: no-key-to-renew" in done.stderr
-    assert f"the vault at `{here.places.vault}` opens with a passphrase" in " ".join(done.stderr.split())
+    assert done.returncode == 1 and error_code(done.stderr) == "no-key-to-renew"
+    assert f"The vault at `{here.places.vault}` opens with a passphrase" in " ".join(done.stderr.split())
     assert "Kept       No key was added or removed" in done.stderr
 
 

@@ -110,13 +110,13 @@ def test_a_snapshot_without_a_home_is_refused_and_can_be_restored_by_saying_so(h
     done = say("snapshot", "restore", short, "--yes")
     assert done.code == 1
     assert done.err == (
-        "error: not-a-home\n"
-        f"  Snapshot {short} was not made by safekept, and no agent's home that it knows is in it\n"
+        f"Snapshot {short} was not made by safekept, and no agent's home that it knows is in it\n"
         "\n"
         "  Kept       Nothing was changed\n"
         f"  Next       See what it holds: `restic ls {short}`\n"
         "             If you know what it is, say so: "
         f"`safekept snapshot restore {short} --layout generic --into DIR`\n"
+        "  Error      not-a-home\n"
     )
     target = str(tmp_path / "out")
     done = say("snapshot", "restore", short, "--layout", "generic", "--into", target)

@@ -19,7 +19,7 @@ def test_full_disk_is_said_and_leaves_nothing(form, kibibytes, small_filesystem)
         write([*noise, file("state.db", os.urandom(3 * CHUNK), database=True)], f"{place}/a", form)
     error = caught.value
     assert error.code == "no-room"
-    assert error.what == f"there is no room for the archive in `{place}`: no space left on device"
+    assert error.what == f"There is no room for the archive in `{place}`: no space left on device"
     assert error.kept == "No archive was written, and no part of one was left behind"
     assert error.advice() == (
         "Free some space there, or write it elsewhere: `safekept backup -o DIRECTORY`",

@@ -191,7 +191,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(kind, form, gpg, small_filesyste
     seal = seal_to(recipients(kind, gpg), environment=gpg.environment)
     with pytest.raises(NoRoom) as caught:
         write(entries, f"{place}/a", form, seal=seal)
-    assert caught.value.what == f"there is no room for the archive in `{place}`: no space left on device"
+    assert caught.value.what == f"There is no room for the archive in `{place}`: no space left on device"
     assert caught.value.kept == "No archive was written, and no part of one was left behind"
     assert os.listdir(place) == []
     write([file("a", b"1")], f"{place}/a", form, seal=seal)

@@ -49,7 +49,7 @@ def test_a_disk_that_is_too_small_is_refused_before_staging(small_filesystem):
         landed(home, [Entry("big", Kind.FILE, 0o644, TIME, 5 << 20, open=content)])
     error = caught.value
     assert error.code == "no-room"
-    assert error.what.startswith(f"there is not enough room beside `{home}`: ")
+    assert error.what.startswith(f"There is not enough room beside `{home}`: ")
     assert "bytes are needed" in error.what
     assert error.kept == "The home is as it was; what was staged has been removed"
     assert error.advice() == (

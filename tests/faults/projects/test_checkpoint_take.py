@@ -267,7 +267,7 @@ def test_a_taker_that_hangs_is_named_and_one_that_died_is_not_waited_for(tmp_pat
             os._exit(0)
         os.read(ready, 1)
         try:
-            with pytest.raises(AlreadyRunning, match=f"process {pid}"):
+            with pytest.raises(AlreadyRunning, match=f"Process {pid}"):
                 take(store, project, settings=TakeSettings(lock_wait=0.1))
         finally:
             os.kill(pid, signal.SIGKILL)

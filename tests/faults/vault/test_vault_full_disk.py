@@ -15,6 +15,7 @@ from safekept.vault.care.forgetting import forget
 from safekept.vault.care.prune import carry_out, plan_prune
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.storage.local import RESERVE, LocalStorage
+from support.commands.error_texts import error_code
 from support.home.homes import make_hermes_home
 from support.users.contexts import throwaway
 from support.vault.vaults import new_vault, read_all, save_files
@@ -74,7 +75,7 @@ def test_everything_that_reads_works_on_a_full_disk(full, tmp_path):
 def test_a_snapshot_on_a_full_disk_says_so_and_leaves_the_reserve(full):
     done = full("snapshot")
     assert done.returncode == 1
-    assert done.stderr.startswith("error: no-room\n")
+    assert error_code(done.stderr) == "no-room"
     assert os.path.exists(os.path.join(full.place, "vault", RESERVE))
 
 

@@ -7,11 +7,12 @@ import zipfile
 import pytest
 
 from support.archives import bad_archives as bad
+from support.commands.error_texts import error_code
 from support.home.homes import differences, tree_facts
 
 #: name -> (maker, error code, a phrase of the message)
 CASES = {
-    "missing": (lambda path: None, "archive-not-found", "there is no archive"),
+    "missing": (lambda path: None, "archive-not-found", "There is no archive"),
     "directory": (os.mkdir, "archive-unreadable", "directory"),
     "empty": (lambda path: open(path, "wb").close(), "archive-unknown", "empty"),
     "text": (lambda path: _write(path, b"just some notes\n" * 50), "archive-unknown", "zip"),
@@ -59,8 +60,8 @@ def test_a_bad_archive_is_refused_and_the_home_is_untouched(name, tmp_path, safe
     outside = sorted(os.listdir(tmp_path / "user"))
     done = safekept("import", path, "--home", hermes_home, "--force")
     assert done.returncode == 1, done.stdout + done.stderr
-    first, *rest = done.stderr.splitlines()
-    assert first == f"error: {code}", done.stderr
+    rest = done.stderr.splitlines()
+    assert error_code(done.stderr) == code, done.stderr
     assert phrase in done.stderr
     assert any(line.startswith("  Kept       ") for line in rest), done.stderr
     assert any(line.startswith("  Next       ") for line in rest), done.stderr

@@ -11,6 +11,7 @@ import pytest
 
 from safekept.actions.status.status import look
 from safekept.core.processes.process import process_space
+from support.commands.error_texts import error_code
 from support.commands.in_process import spoken
 from support.home.homes import make_hermes_home
 from support.places import CHECKOUT
@@ -158,10 +159,10 @@ def test_an_archive_is_drilled_by_its_name(say, here):
     assert done.out.startswith(f"Proven restorable: {here.places.user_home}/mine.zip\n")
     refused = say("drill", "notes.txt")
     assert refused.code == 1 and refused.out == ""
-    assert refused.err.startswith("error: archive-unknown\n") and "is not an archive" in refused.err
+    assert error_code(refused.err) == "archive-unknown" and "is not an archive" in refused.err
     missing = say("drill", "./none.zip")
     assert missing.code == 1
-    assert missing.err.startswith("error: archive-not-found\n  there is no archive `")
+    assert error_code(missing.err) == "archive-not-found" and missing.err.startswith("There is no archive `")
     assert "Did you mean: `safekept drill" in " ".join(say("drill", "./mien.zip").err.split())
 
 
@@ -192,9 +193,10 @@ def test_a_drill_without_room_says_the_numbers(say, monkeypatch, home):
     done = say("drill", "--home", home)
     assert done.code == 1
     assert re.match(
-        r"error: no-room\n  There is no room to restore into: a drill needs [\d,]+ bytes; `.*` has 12,345;",
+        r"There is no room to restore into: a drill needs [\d,]+ bytes; `.*` has 12,345;",
         done.err,
     )
+    assert error_code(done.err) == "no-room"
     assert "  Kept       Nothing was changed; what was restored for the drill has been removed\n" in done.err
     assert "  Next       Name a directory on a disk with room: `safekept drill --scratch DIR`\n" in done.err
 
@@ -213,7 +215,7 @@ def test_what_a_killed_drill_left_is_mentioned(say, here, home):
 def test_checkpoints_are_drilled(say, here):
     nothing = say("drill", "--checkpoints")
     assert nothing.code == 1
-    assert "there are no checkpoints yet, so there is nothing to prove" in nothing.err
+    assert "There are no checkpoints yet, so there is nothing to prove" in nothing.err
     assert "Take one, in a project: `safekept checkpoint`" in nothing.err
     project = os.path.join(here.places.user_home, "work")
     put(project, "pyproject.toml", "[project]\n")

@@ -19,6 +19,7 @@ from safekept.actions.alarms.alarms import open_alarms
 from safekept.actions.guard.guard import guard
 from safekept.actions.guard.guard_types import GuardRequest, kind_for
 from safekept.core.entries import EntryLost, Outcome, Remark
+from support.commands.error_texts import error_code
 from support.commands.in_process import spoken
 from support.commands.terminals import Terminal
 from support.home import damages
@@ -122,7 +123,8 @@ def test_failed_runs_nothing_and_says_why_and_what_to_do(here, home, say, ran, m
     said = say("guard", "--report", report, "--", "touch", ran)
     assert said.code == 1
     assert not os.path.exists(ran)
-    assert "error: not-protected\n  No pre-update snapshot could be taken: The vault at" in said.err
+    assert error_code(said.err) == "not-protected"
+    assert "No pre-update snapshot could be taken: the vault at" in said.err
     assert f"Kept       `touch` was not run; the home {home} was only read" in said.err
     assert "Run it without a snapshot, if you must: `safekept guard --anyway -- COMMAND`" in said.err
     with open(report) as file:

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from support.commands.error_texts import error_code
 from support.commands.in_process import spoken
 from support.commands.terminals import Terminal
 from support.hosts.connected import read, write
@@ -67,11 +68,11 @@ def test_without_a_terminal_and_without_yes_nothing_is_changed_and_the_command_i
     assert said.code == 1
     assert said.out.startswith(f"--- {settings_of(user)}\n+++ {settings_of(user)}\n@@ -1,3 +1,")
     assert said.err == (
-        "error: consent-needed\n"
-        "  changing the settings of Claude Code needs your consent\n\n"
+        "Changing the settings of Claude Code needs your consent\n\n"
         "  Kept       Nothing was changed\n"
         "  Next       See what would change: `safekept connect claude-code --dry-run`\n"
         "             Agree to it: `safekept connect claude-code --yes`\n"
+        "  Error      consent-needed\n"
     )
     assert read(settings_of(user)) == THEIRS and not os.path.exists(os.path.join(user, ".local"))
 
@@ -137,12 +138,12 @@ def test_a_file_with_comments_is_left_alone_and_the_lines_are_printed(say, user)
     lines = json.loads(rest)
     assert lines["hooks"]["PreToolUse"][0]["hooks"][0]["command"].endswith("safekept hook claude-code")
     assert said.err == (
-        "error: settings-left-alone\n"
-        f"  `{settings_of(user)}` has comments, which an edit would endanger (line 2: there is a comment)\n\n"
+        f"`{settings_of(user)}` has comments, which an edit would endanger (line 2: there is a comment)\n\n"
         "  Kept       The file is as it was; nothing was changed\n"
         "  Next       Put these lines into it yourself, then look whether Claude Code calls: "
         "`safekept connect`\n"
         "             Or mend the file and run `safekept connect claude-code` again\n"
+        "  Error      settings-left-alone\n"
     )
     document = json.loads(say("connect", "claude-code", "--yes", "--json").out)
     assert document["error"]["code"] == "settings-left-alone"
@@ -167,7 +168,7 @@ def test_hermes_is_not_connected_in_a_project_and_others_not_in_a_home(say, user
 
 def test_without_a_home_of_hermes_nothing_is_made(say, user):
     said = say("connect", "hermes", "--yes")
-    assert said.code == 1 and said.err.startswith("error: home-not-found\n")
+    assert said.code == 1 and error_code(said.err) == "home-not-found"
     assert not os.path.exists(os.path.join(user, ".hermes"))
 
 

@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from support.commands.error_texts import error_code
 from support.commands.in_process import spoken
 from support.hosts.throwaway_helper import helper_thread, throwaway
 
@@ -66,7 +67,7 @@ def test_one_that_runs_is_shown_and_ended(say, user):
         assert (document["running"], document["process"], document["current"]) == (True, os.getpid(), True)
         again = say("helper", "run")
         assert again.code == 11
-        assert "error: already-running" in again.err and "safekept helper" in again.err
+        assert error_code(again.err) == "already-running" and "safekept helper" in again.err
         assert (say("helper", "run", "--quiet").code, say("helper", "run", "--quiet").out) == (0, "")
         stopped = say("helper", "stop")
         assert stopped.out == f"The helper (process {os.getpid()}) takes no more requests and ends\n"
@@ -88,8 +89,8 @@ def test_what_is_no_call_is_refused(say, monkeypatch, text, why):
     said = say("helper", "call")
     assert said.code == 2 and said.out == ""
     lines = said.err.splitlines()
-    assert lines[0] == "error: bad-call"
-    assert lines[1].startswith("  standard input is not a call: ") and why in lines[1]
+    assert error_code(said.err) == "bad-call"
+    assert lines[0].startswith("Standard input is not a call: ") and why in lines[0]
     assert "  Kept       Nothing was kept, and nothing was changed" in lines
     assert "  Next       See what a call is: `safekept helper call --help`" in lines
 
@@ -102,6 +103,6 @@ def test_a_helper_that_stays_at_work_is_said(say, user, monkeypatch):
     with helper_thread(user):
         said = say("helper", "stop")
     assert said.code == 1
-    assert f"the helper (process {os.getpid()}) was told to end, and is still at work" in said.err
+    assert f"The helper (process {os.getpid()}) was told to end, and is still at work" in said.err
     assert "Kept       What it does is finished in any case" in said.err
     assert "Next       See whether it is still there: `safekept helper status`" in said.err

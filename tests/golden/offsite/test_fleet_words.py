@@ -15,6 +15,7 @@ from safekept.actions.drill.drill_report import mark_snapshot
 from safekept.actions.offsite.fleet import FleetRequest, look_at_fleet
 from safekept.core.events import silent
 from safekept.vault.repo.lock_file import Identity
+from support.commands.error_texts import error_code
 from support.commands.in_process import spoken
 from support.home.homes import make_hermes_home
 from support.restoring.drills import flip
@@ -209,16 +210,16 @@ def test_an_empty_place_is_no_fleet(say, tmp_path):
     empty.mkdir()
     refused = say("fleet", str(empty), "--check")
     assert refused.code == 10 and refused.err == (
-        "error: empty-fleet\n"
-        f"  `{empty}` holds no vault and no archives\n"
+        f"`{empty}` holds no vault and no archives\n"
         "\n"
         "  Kept       Nothing was changed\n"
         "  Next       See that the place is the right one, and that the disk behind it is mounted\n"
         "             Name a destination, its URL, or the path of a vault\n"
+        "  Error      empty-fleet\n"
     )
     assert say("fleet", "nowhere").code == 2
     missing = say("fleet", str(tmp_path / "gone"))
-    assert missing.code == 10 and "error: empty-fleet" in missing.err
+    assert missing.code == 10 and error_code(missing.err) == "empty-fleet"
 
 
 def test_a_key_file_named_after_its_vault_is_tried_first(fleet, tmp_path, monkeypatch):

@@ -13,6 +13,7 @@ from safekept.actions.vault.keys import keys as actions_keys
 from safekept.vault.repo import keys as vault_keys
 from safekept.vault.repo.repository import Repository
 from safekept.vault.storage.local import LocalStorage
+from support.commands.error_texts import error_code
 from support.commands.in_process import spoken
 from support.offsite.pushes import one_more
 from support.users.contexts import throwaway
@@ -63,7 +64,7 @@ def pushed(say, settle, tmp_path):
 def test_the_first_push_says_what_to_do_and_then_works(say, settle, tmp_path):
     none = say("push")
     assert none.code == 2
-    assert "no destination is set up" in none.err
+    assert "No destination is set up" in none.err
     assert "`safekept push sftp://user@host/backups`" in none.err
     settle(("disk", f"{tmp_path}/disk", ""))
     nothing = say("push")
@@ -72,7 +73,7 @@ def test_the_first_push_says_what_to_do_and_then_works(say, settle, tmp_path):
     say("snapshot")
     refused = say("push")
     assert refused.code == 1
-    assert "error: no-second-way" in refused.err
+    assert error_code(refused.err) == "no-second-way"
     assert "`safekept vault key add --recovery`" in refused.err
     assert "no-kit-yet" in say("push", "--acknowledge-kit").err
     say("vault", "kit")
@@ -124,7 +125,7 @@ def test_an_absent_disk_is_a_note_unless_it_was_named(say, pushed, settle, tmp_p
     assert "Pushed to other" in both.out
     named = say("push", "disk")
     assert named.code == 10
-    assert "error: destination-absent" in named.err
+    assert error_code(named.err) == "destination-absent"
     assert "`--anew`" in named.err
     assert say("push", "disk", "other").code == 3
     assert not os.path.exists(pushed)
@@ -140,7 +141,7 @@ def test_one_that_fails_does_not_stop_the_others(say, pushed, settle, tmp_path):
     settle(("broken", f"{tmp_path}/file/x", ""), ("disk", f"{tmp_path}/disk", ""))
     said = say("push")
     assert said.code != 0
-    assert "error: " in said.err
+    assert error_code(said.err)
     assert "Everything is in disk already" in said.out
     document = json.loads(say("push", "--json").out)
     assert [one["destination"] for one in document["failed"]] == ["broken"]
@@ -224,7 +225,7 @@ def test_what_a_rebuilt_machine_sent_to_the_copy_is_called_so_and_stays(say, pus
 def test_a_pull_brings_the_vault_back(say, pushed, user):
     vault = os.path.join(user, ".local", "share", "safekept", "vault")
     refused = say("pull", "disk")
-    assert "error: pull-target-taken" in refused.err
+    assert error_code(refused.err) == "pull-target-taken"
     shutil.rmtree(open_below(vault))
     dry = say("pull", "disk", "--dry-run")
     assert "Nothing was written" in dry.out
@@ -253,7 +254,7 @@ def test_archives_there_and_back(say, pushed, tmp_path):
     assert f"`safekept import {tmp_path}/back/{path.name} --identity KEYFILE`" in back.out
     plain = tmp_path / "plain.zip"
     plain.write_bytes(b"PK\x03\x04")
-    assert "error: archive-unsealed" in say("push", "disk", "--archive", str(plain)).err
+    assert error_code(say("push", "disk", "--archive", str(plain)).err) == "archive-unsealed"
 
 
 def test_a_test_says_what_may_be_done(say, pushed):

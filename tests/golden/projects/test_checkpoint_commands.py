@@ -122,7 +122,7 @@ def test_10505_from_a_directory_without_checkpoints_those_below_and_above_are_li
     assert f"Around it  {project}" in below.stdout
     refused = safekept("rollback", "1", cwd=inner)
     assert refused.returncode == 1
-    assert "there are no checkpoints of" in refused.stderr and "Nothing was changed" in refused.stderr
+    assert "There are no checkpoints of" in refused.stderr and "Nothing was changed" in refused.stderr
     assert f"`safekept rollback --dir {project}`" in refused.stderr
 
 
@@ -140,12 +140,12 @@ def test_all_projects_are_one_timeline(safekept, run, project, tmp_path):
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["rollback", "9"], 1, "there is no checkpoint 9"),
+        (["rollback", "9"], 1, "There is no checkpoint 9"),
         (["rollback", "--undo", "--diff"], 2, "--undo takes back a whole rollback"),
-        (["rollback", "--undo"], 1, "there is nothing to undo"),
+        (["rollback", "--undo"], 1, "There is nothing to undo"),
         (["rollback", "1", "/etc/passwd"], 1, "lies outside the project"),
         (["rollback", "-x"], 2, "No such option"),
-        (["checkpoint", "/nowhere/at/all"], 1, "there is no directory `/nowhere/at/all`"),
+        (["checkpoint", "/nowhere/at/all"], 1, "There is no directory `/nowhere/at/all`"),
         (["checkpoint", "/"], 1, "is not a project"),
         (["checkpoint", "/tmp"], 1, "is not a project"),
         (["checkpoint", "/etc"], 1, "is not a project"),
@@ -158,7 +158,7 @@ def test_what_cannot_be_done_is_said_and_nothing_changes(run, project, words, co
     broken(project)
     done = run(*words)
     assert (done.returncode, done.stdout) == (code, "")
-    assert says in done.stderr and ("Nothing was" in done.stderr)
+    assert says in done.stderr and ("Nothing " in done.stderr)
     assert read(project, "src", "main.py") == "broken\n"
 
 

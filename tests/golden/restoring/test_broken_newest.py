@@ -12,6 +12,7 @@ import safekept
 from safekept.cli.console import Console
 from safekept.core.errors import SafekeptError
 from safekept.integrations.chat.chat import Conversation, dispatch
+from support.commands.error_texts import error_code
 from support.commands.in_process import spoken
 from support.home.homes import make_hermes_home
 from support.users.contexts import throwaway
@@ -77,7 +78,7 @@ def test_yes_refuses_a_broken_snapshot_that_nobody_named_and_says_which_is_sound
     sound, newest = broken
     refused = say("restore", *word, "--yes")
     assert refused.code == 1
-    assert refused.err.startswith("error: snapshot-not-sound\n")
+    assert error_code(refused.err) == "snapshot-not-sound"
     assert f"Snapshot {newest} is not sound: state.db in it is damaged" in refused.err
     assert f"`safekept snapshot restore {sound} --yes`" in refused.err
     assert f"`safekept snapshot restore {newest} --yes`" in refused.err
@@ -96,7 +97,7 @@ def test_without_a_terminal_the_broken_one_is_refused_too(broken, say):
     sound, _ = broken
     refused = say("restore")
     assert refused.code == 1
-    assert refused.err.startswith("error: snapshot-not-sound\n")
+    assert error_code(refused.err) == "snapshot-not-sound"
     assert sound in refused.err
 
 
@@ -164,7 +165,7 @@ def test_a_drill_and_a_rebuild_name_the_same_sound_one(broken, here, say, tmp_pa
     assert f"--snapshot {sound}" in shown
     refused = say(*words, "--yes")
     assert refused.code == 1
-    assert refused.err.startswith("error: snapshot-not-sound\n")
+    assert error_code(refused.err) == "snapshot-not-sound"
     assert f"--snapshot {sound}" in refused.err
     assert not os.path.exists(place)
     assert say(*words, "--snapshot", sound, "--yes").code == 0
@@ -251,7 +252,7 @@ def test_at_a_terminal_yes_is_still_refused_and_takes_no_other_silently(broken, 
     asked = answers(True)
     refused = say("restore", "--yes")
     assert refused.code == 1
-    assert refused.err.startswith("error: snapshot-not-sound\n")
+    assert error_code(refused.err) == "snapshot-not-sound"
     assert f"`safekept snapshot restore {sound} --yes`" in refused.err
     assert asked == []
     assert state_bytes(home) == NOISE

@@ -3,6 +3,7 @@
 import json
 import os
 
+from support.commands.error_texts import error_code
 from support.home.homes import differences, make_hermes_home, tree_facts
 
 ROOT = (".",)
@@ -38,7 +39,7 @@ def test_an_import_that_would_replace_something_refuses_without_a_terminal(tmp_p
     before = tree_facts(home, databases="bytes")
     done = safekept("import", archive, "--home", home)
     assert done.returncode == 1
-    assert done.stderr.startswith("error: consent-needed\n"), done.stderr
+    assert error_code(done.stderr) == "consent-needed", done.stderr
     assert "1 existing file would be replaced" in done.stderr
     assert f"`safekept import {archive} --home {home} --force`" in done.stderr
     assert differences(before, tree_facts(home, databases="bytes")) == []
@@ -115,7 +116,7 @@ def test_nothing_to_undo_says_so(tmp_path, safekept):
     home = make_hermes_home(str(tmp_path / "user" / ".hermes"))
     done = safekept("undo", "--home", home)
     assert done.returncode == 1
-    assert done.stderr.startswith("error: nothing-to-undo\n"), done.stderr
+    assert error_code(done.stderr) == "nothing-to-undo", done.stderr
 
 
 def test_machine_bound_files_of_the_target_stay(tmp_path, safekept):

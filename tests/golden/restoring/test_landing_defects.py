@@ -9,6 +9,7 @@ import zipfile
 
 import pytest
 
+from support.commands.error_texts import error_code
 from support.commands.waiting import PATIENT
 from support.home.homes import database_rows, differences, make_hermes_home, tree_facts
 
@@ -126,7 +127,7 @@ def test_nothing_is_restored_into_the_root_of_the_filesystem(
     assert safekept("backup", "--home", hermes_home, "-o", archive).returncode == 0
     done = safekept_process("import", archive, option, "/", "--force", timeout=PATIENT)
     assert done.returncode == 1, done.stdout
-    assert done.stderr.startswith("error: unsafe-target\n"), done.stderr
+    assert error_code(done.stderr) == "unsafe-target", done.stderr
     assert "`/` is the root of the filesystem" in done.stderr
     assert not os.path.exists("/.safekept") and not os.path.exists("/SOUL.md")
 
@@ -149,7 +150,7 @@ def test_a_member_with_a_name_that_cannot_be_written_is_refused_whole(tmp_path, 
     before = tree_facts(hermes_home, skip=ROOT, databases="bytes")
     done = safekept("import", archive, "--home", hermes_home, "--force", "--layout", "hermes")
     assert done.returncode == 1, done.stdout
-    assert done.stderr.startswith("error: archive-unsafe\n"), done.stderr
+    assert error_code(done.stderr) == "archive-unsafe", done.stderr
     assert f"skills/{name[:40]}" in done.stderr and "a name of more than 255 bytes" in done.stderr
     assert "Traceback" not in done.stderr
     assert differences(before, tree_facts(hermes_home, skip=ROOT, databases="bytes")) == []
@@ -171,7 +172,7 @@ def test_a_home_on_a_read_only_disk_is_backed_up_and_an_import_there_is_refused(
     for words in (("import", archive, "--home", home, "--force"), ("undo", "--home", home)):
         done = safekept(*words)
         assert done.returncode == 1, done.stdout
-        assert done.stderr.startswith("error: landing-not-permitted\n"), done.stderr
+        assert error_code(done.stderr) == "landing-not-permitted", done.stderr
         assert "Read-only file system" in done.stderr
 
 

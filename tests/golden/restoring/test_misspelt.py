@@ -12,6 +12,7 @@ from contextlib import closing
 import pytest
 
 from safekept.checkpoints.checkpoints import Checkpoints
+from support.commands.error_texts import error_code
 from support.commands.in_process import spoken
 from support.home.homes import make_hermes_home
 from support.users.contexts import throwaway
@@ -86,7 +87,7 @@ def test_history_of_a_misspelt_file_offers_the_histories_that_there_are(here, ho
     both = ["history memories/MEMORY.md", "history profiles/writer/memories/MEMORY.md"]
     for typed in ("MEMORY.md", "memories/MEMROY.md"):
         said = say("history", typed)
-        assert said.err.startswith("error: nothing-matches\n"), said.err
+        assert error_code(said.err) == "nothing-matches", said.err
         assert offered(said) == [*both, f"snapshot show {short}"]
         each_runs(say, offered(said))
     said = say("history", "skill/notes")
@@ -185,7 +186,7 @@ def test_a_misspelt_path_of_a_named_home_is_offered_with_that_home(here, home, s
 def test_show_of_a_misspelt_path_offers_what_is_there(here, home, say):
     short = take(here, home, check="never").id[:8]
     said = say("snapshot", "show", short, "memories/MEMROY.md")
-    assert said.err.startswith("error: nothing-matches\n"), said.err
+    assert error_code(said.err) == "nothing-matches", said.err
     assert offered(said)[0] == f"snapshot show {short} memories/MEMORY.md"
     each_runs(say, offered(said))
 

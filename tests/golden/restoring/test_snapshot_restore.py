@@ -15,6 +15,7 @@ from safekept.core.entries import Kind
 from safekept.home.scan.scanning import Selection
 from safekept.vault.read.homes import snapshot_source
 from safekept.vault.storage import FileKind
+from support.commands.error_texts import error_code
 from support.commands.in_process import spoken
 from support.home.homes import differences, make_hermes_home, tree_facts
 from support.users.contexts import throwaway
@@ -169,12 +170,12 @@ def test_a_restore_that_would_replace_something_refuses_without_a_terminal(here,
     done = say("snapshot", "restore", "1", "SOUL.md", "--home", home)
     assert done.code == 1
     assert done.err == (
-        "error: consent-needed\n"
-        "  this restore needs your consent: 1 existing file would be replaced\n"
+        "This restore needs your consent: 1 existing file would be replaced\n"
         "\n"
         "  Kept       Nothing was changed\n"
         f"  Next       See the plan: `safekept snapshot restore {short} SOUL.md --home {home} --dry-run`\n"
         f"             Agree to it: `safekept snapshot restore {short} SOUL.md --home {home} --yes`\n"
+        "  Error      consent-needed\n"
     )
     assert read(home, "SOUL.md") == "changed"
 
@@ -256,7 +257,7 @@ def test_numbers_count_from_the_newest_and_ids_stay(here, home, say):
 
 def test_an_unknown_number_or_id_is_said_with_what_there_is(here, home, say):
     done = say("snapshot", "restore", "1")
-    assert done.code == 10 and done.err.startswith("error: no-such-vault\n")
+    assert done.code == 10 and error_code(done.err) == "no-such-vault"
     assert (
         "  Next       Old machine gone? `safekept rebuild KIT`\n" in done.err and "vault init" not in done.err
     )
@@ -270,14 +271,14 @@ def test_an_unknown_number_or_id_is_said_with_what_there_is(here, home, say):
     done = say("snapshot", "restore", "7")
     assert done.code == 1
     assert done.err == (
-        "error: no-such-snapshot\n"
-        "  There is no snapshot number 7; the oldest is number 1\n"
+        "There is no snapshot number 7; the oldest is number 1\n"
         "\n"
         "  Kept       Nothing was changed\n"
         "  Next       See them all: `safekept snapshot list`\n"
+        "  Error      no-such-snapshot\n"
     )
     done = say("snapshot", "restore", "feedbeef1234")
-    assert "  No snapshot starts with `feedbeef1234`\n" in done.err
+    assert "No snapshot starts with `feedbeef1234`\n" in done.err
 
 
 def test_a_home_without_snapshots_says_that_others_have_some(here, home, say, tmp_path):
@@ -286,12 +287,12 @@ def test_a_home_without_snapshots_says_that_others_have_some(here, home, say, tm
     done = say("snapshot", "restore", "latest", "--home", other)
     assert done.code == 1
     assert done.err == (
-        "error: no-such-snapshot\n"
-        f"  This vault holds no snapshots of `{other}`, but 1 of other homes\n"
+        f"This vault holds no snapshots of `{other}`, but 1 of other homes\n"
         "\n"
         "  Kept       Nothing was changed\n"
         "  Next       See them: `safekept snapshot list --all`\n"
         "             One of another home can be restored here by its id\n"
+        "  Error      no-such-snapshot\n"
     )
 
 
@@ -311,11 +312,11 @@ def test_a_forgotten_snapshot_is_called_back_before_it_is_restored(here, home, s
     done = say("snapshot", "restore", short, "--yes")
     assert done.code == 1
     assert done.err == (
-        "error: no-such-snapshot\n"
-        f"  Snapshot {short} was forgotten\n"
+        f"Snapshot {short} was forgotten\n"
         "\n"
         "  Kept       It can still be brought back until the vault is pruned\n"
         f"  Next       Bring it back: `safekept snapshot forget --undo {short}`\n"
+        "  Error      no-such-snapshot\n"
     )
     assert say("snapshot", "forget", "--undo", short).out == f"Snapshot {short} is back\n"
     assert say("snapshot", "restore", short, "--yes").code == 0
@@ -328,7 +329,7 @@ def test_a_prefix_that_fits_several_is_refused_with_longer_ones(here, home, say)
         starts = [one[0] for one in ids if one[0].isalpha()]
         letter = next((start for start in starts if starts.count(start) > 1), "")
     done = say("snapshot", "restore", letter)
-    assert done.code == 1 and done.err.startswith("error: ambiguous-snapshot\n"), done.err
+    assert done.code == 1 and error_code(done.err) == "ambiguous-snapshot", done.err
     assert f"2 snapshots start with `{letter}`" in done.err
     for one in ids:
         if one[0] == letter:
@@ -356,11 +357,11 @@ def test_a_path_that_is_not_in_the_snapshot_is_said(here, home, say):
     done = say("snapshot", "restore", "latest", "no/such/file", "--yes")
     assert done.code == 1
     assert done.err == (
-        "error: nothing-matches\n"
-        "  there is nothing called `no/such/file` in what is to be restored\n"
+        "There is nothing called `no/such/file` in what is to be restored\n"
         "\n"
         "  Kept       Nothing was changed\n"
         f"  Next       See what this one holds: `safekept snapshot show {short}`\n"
+        "  Error      nothing-matches\n"
     )
 
 
@@ -460,12 +461,12 @@ def test_a_snapshot_file_that_cannot_be_read_is_named_and_hides_no_other(here, h
     done = say("snapshot", "restore", first[:8])
     assert done.code == 1
     assert done.err == (
-        "error: no-such-snapshot\n"
-        f"  Snapshot {first[:8]} cannot be read: its content does not match its name\n"
+        f"Snapshot {first[:8]} cannot be read: its content does not match its name\n"
         "\n"
         "  Kept       Nothing was changed\n"
         "  Next       Take another one: `safekept snapshot list`\n"
         "             See how the vault is: `safekept vault check`\n"
+        "  Error      no-such-snapshot\n"
     )
 
 
@@ -474,7 +475,7 @@ def test_a_restore_holds_off_a_prune_and_a_prune_holds_off_a_restore(here, home,
     monkeypatch.setattr("safekept.actions.snapshots.stored_home._WAIT", 0.1)
     with opened(here) as repository, repository.lock(exclusive=True):
         done = say("snapshot", "restore", "latest", "--dry-run")
-    assert done.code == 11 and done.err.startswith("error: vault-locked\n"), done.err
+    assert done.code == 11 and error_code(done.err) == "vault-locked", done.err
 
 
 def test_only_a_database_that_is_wanted_is_read(here, home, say, monkeypatch):

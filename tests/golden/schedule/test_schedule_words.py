@@ -10,6 +10,7 @@ import stat
 import pytest
 
 from conftest import missing_part
+from support.commands.error_texts import error_code
 from support.commands.in_process import spoken
 from support.home.homes import make_hermes_home
 from support.offsite.web_server import WebServer
@@ -181,7 +182,7 @@ def test_install_show_and_remove(say, user, fake_systemd):
     ]
     said = say("schedule", "remove", "--yes")
     assert said.code == 1
-    assert "error: schedule-not-installed" in said.err
+    assert error_code(said.err) == "schedule-not-installed"
 
 
 def test_settings_that_only_this_shell_has_are_named_and_never_written(say, user, fake_systemd, monkeypatch):
@@ -198,7 +199,7 @@ def test_settings_that_only_this_shell_has_are_named_and_never_written(say, user
 def test_a_home_that_is_not_there_is_not_looked_after(say, user):
     said = say("schedule", "install", "--home", os.path.join(user, "nowhere"), "--dry-run", "--host", "cron")
     assert said.code == 1
-    assert "error: home-not-found" in said.err
+    assert error_code(said.err) == "home-not-found"
 
 
 def test_whose_schedule_it_is_takes_both_options(say, monkeypatch):
@@ -268,7 +269,7 @@ def test_what_others_can_change_is_not_run_by_root_every_night(say, system, monk
     for more in ("--dry-run", "--yes"):
         said = say(*words, more)
         assert said.code == 1
-        assert "error: program-of-another" in said.err
+        assert error_code(said.err) == "program-of-another"
         assert f"`{theirs}/safekept` can be changed by others, and root would run it every night" in said.err
         assert "Nothing was installed" in said.err
 
@@ -277,7 +278,7 @@ def test_only_root_installs_a_schedule_of_the_system(say, system, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     said = say("schedule", "install", "--system", "--user-name", "ada", "--host", "systemd", "--yes")
     assert said.code == 1
-    assert "error: needs-root" in said.err
+    assert error_code(said.err) == "needs-root"
 
 
 # ── notify test ────────────────────────────────────────────────────────────────────────────────────
@@ -286,7 +287,7 @@ def test_only_root_installs_a_schedule_of_the_system(say, system, monkeypatch):
 def test_nobody_set_up_is_said(say):
     said = say("notify", "test")
     assert said.code == 2
-    assert "nobody is set up to hear of anything" in said.err
+    assert "Nobody is set up to hear of anything" in said.err
     assert "Kept       Nothing was sent" in said.err
 
 

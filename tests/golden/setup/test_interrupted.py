@@ -22,6 +22,7 @@ from safekept.integrations.connecting import carrying_out
 from safekept.vault.errors import WrongKey
 from safekept.vault.repo import Repository, Secret
 from safekept.vault.storage import FileKind, LocalStorage
+from support.commands.error_texts import error_code
 from support.commands.terminals import Terminal
 from support.users.first_hour import PASSPHRASE, Newcomer
 
@@ -153,7 +154,7 @@ def test_a_rebuild_that_has_no_room_for_the_vault_is_refused_before_anything_is_
     machine, words = bare
     monkeypatch.setattr("safekept.actions.setup.bring_vault.free_bytes", lambda path: 1000)
     said = machine.run(*words)
-    assert said.returncode == 1 and "there is not enough room for the vault in" in said.stderr, said.stderr
+    assert said.returncode == 1 and "There is not enough room for the vault in" in said.stderr, said.stderr
     assert "add `--home-only`" in said.stderr and not os.path.exists(machine.home)
     assert machine.run(*words, "--home-only").returncode == 0 and os.path.exists(machine.home)
 
@@ -173,7 +174,9 @@ def test_no_vault_is_made_over_the_pieces_of_another(bare, monkeypatch):
     for maker in makers:
         said = machine.run(*maker)
         assert said.returncode == 1, said.stdout + said.stderr
-        assert "error: vault-half-made" in said.stderr and "pieces of a vault" in said.stderr, said.stderr
+        assert error_code(said.stderr) == "vault-half-made" and "pieces of a vault" in said.stderr, (
+            said.stderr
+        )
         assert "safekept pull PLACE" in said.stderr and f"mv {vault}" in said.stderr, said.stderr
         assert not os.path.exists(os.path.join(vault, "config"))
         assert not os.path.exists(os.path.join(vault, "keys")) or not os.listdir(os.path.join(vault, "keys"))
@@ -192,7 +195,7 @@ def test_setup_and_restore_name_the_rebuild_that_is_not_finished(bare, monkeypat
     for more in ((), ("--yes", "--destination", usb, "--same-disk", "--passphrase-file", machine.secret)):
         said = machine.run("setup", *more)
         told = " ".join(said.stderr.split())
-        assert said.returncode == 1 and "error: rebuild-unfinished" in told, told
+        assert said.returncode == 1 and error_code(said.stderr) == "rebuild-unfinished", told
         assert again in told and "Not done yet: the vault with its history" in told, told
         assert "Nothing was asked or changed" in told and " of " not in said.stdout, said.stdout
     assert "usb" not in machine.run("destinations", "list").stdout, "no answer was saved"
@@ -209,10 +212,10 @@ def test_setup_refuses_the_pieces_of_a_vault_before_it_saves_an_answer(bare, mon
         assert machine.run(*words).returncode == 130
     os.unlink(os.path.join(machine.user, ".local", "share", "safekept", "unfinished.json"))
     said = machine.run("setup")
-    assert said.returncode == 1 and "error: vault-half-made" in said.stderr, said.stderr
+    assert said.returncode == 1 and error_code(said.stderr) == "vault-half-made", said.stderr
     usb = os.path.join(machine.place, "usb")
     options = ("--destination", usb, "--same-disk", "--passphrase-file", machine.secret)
-    assert "error: vault-half-made" in machine.run("setup", "--yes", *options).stderr
+    assert error_code(machine.run("setup", "--yes", *options).stderr) == "vault-half-made"
     assert "usb" not in machine.run("destinations", "list").stdout, "no answer was saved"
 
 

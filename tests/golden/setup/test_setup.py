@@ -12,6 +12,7 @@ import sys
 import pytest
 
 from safekept.core.errors import SafekeptError
+from support.commands.error_texts import error_code
 from support.commands.terminals import Terminal
 from support.users.contexts import throwaway
 from support.users.first_hour import Newcomer, files_of, two_agents
@@ -295,7 +296,7 @@ def test_a_vault_that_is_gone_from_here_and_kept_elsewhere_is_not_replaced(ready
     os.rename(open_below(data), data + "-gone")
     try:
         refused = machine.run("setup", "--yes", "--passphrase-file", machine.secret)
-        assert refused.returncode == 1 and "error: vault-elsewhere" in refused.stderr
+        assert refused.returncode == 1 and error_code(refused.stderr) == "vault-elsewhere"
         assert "safekept pull usb" in refused.stderr and not os.path.exists(vault)
     finally:
         shutil.rmtree(open_below(data), ignore_errors=True)
@@ -407,7 +408,7 @@ def test_no_agent_at_all_is_said(new):
     for home in (new.home, os.path.join(new.user, ".claude")):
         os.rename(home, home + "-elsewhere")
     refused = new.run("setup", "--yes")
-    assert refused.returncode == 1 and "no agent's home was found on this machine" in refused.stderr
+    assert refused.returncode == 1 and "No agent's home was found on this machine" in refused.stderr
 
 
 def only_these(directory, *names):

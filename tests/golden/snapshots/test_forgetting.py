@@ -9,6 +9,7 @@ import pytest
 
 from safekept.core.journal import Journal
 from safekept.home.scan.scanning import Selection
+from support.commands.error_texts import error_code
 from support.commands.in_process import spoken
 from support.home.homes import make_hermes_home
 from support.users.contexts import throwaway
@@ -48,12 +49,12 @@ def test_forgetting_asks_first_and_hides_until_it_is_called_back(here, home, say
     done = say("snapshot", "forget", old)
     assert done.code == 1
     assert done.err == (
-        "error: consent-needed\n"
-        "  this needs your consent: 1 snapshot would be forgotten\n"
+        "This needs your consent: 1 snapshot would be forgotten\n"
         "\n"
         "  Kept       Nothing was changed\n"
         f"  Next       See the plan: `safekept snapshot forget {old} --dry-run`\n"
         f"             Agree to it: `safekept snapshot forget {old} --yes`\n"
+        "  Error      consent-needed\n"
     )
     assert say("snapshot", "forget", old, "--dry-run").out.endswith("Nothing was changed\n")
     assert shown(say) == [new, old]
@@ -85,11 +86,11 @@ def test_a_pinned_snapshot_is_not_forgotten_until_its_pin_is_off(here, home, say
     done = say("snapshot", "forget", old, "--yes")
     assert done.code == 1
     assert done.err == (
-        "error: snapshot-pinned\n"
-        f"  Snapshot {old} is pinned\n"
+        f"Snapshot {old} is pinned\n"
         "\n"
         "  Kept       No snapshot was forgotten\n"
         f"  Next       If it may go, take the pin away first: `safekept snapshot pin --remove {old}`\n"
+        "  Error      snapshot-pinned\n"
     )
     assert say("snapshot", "pin", "--off", old).out == f"Snapshot {old} is no longer pinned\n"
     assert say("snapshot", "forget", old, "--yes").code == 0
@@ -122,7 +123,7 @@ def test_names_and_a_policy_together_are_bad_usage(here, home, say):
     several(here, home, 1)
     for words in (("1", "--keep-last", "3"), ("--undo",), ("--keep-within", "soon")):
         done = say("snapshot", "forget", *words)
-        assert done.code == 2 and done.err.startswith("error: usage\n"), done.err
+        assert done.code == 2 and error_code(done.err) == "usage", done.err
 
 
 def test_a_prune_forgets_older_quick_snapshots_and_frees_after_the_grace(here, home, say):
@@ -130,7 +131,7 @@ def test_a_prune_forgets_older_quick_snapshots_and_frees_after_the_grace(here, h
     [manual] = several(here, home, 1)
     done = say("snapshot", "prune", "2")
     assert done.code == 1
-    assert "this needs your consent: 2 quick snapshots would be forgotten" in done.err
+    assert "This needs your consent: 2 quick snapshots would be forgotten" in done.err
     assert "`safekept snapshot prune 2 --yes`" in done.err
     done = say("snapshot", "prune", "2", "--yes")
     assert done.code == 0, done.err
@@ -152,5 +153,5 @@ def test_a_prune_waits_for_no_one_who_reads(here, home, say, monkeypatch):
 
     with opened(here) as repository, repository.lock():
         done = say("snapshot", "prune", "--now", "--yes")
-    assert done.code == 11 and done.err.startswith("error: vault-locked\n"), done.err
+    assert done.code == 11 and error_code(done.err) == "vault-locked", done.err
     assert len(shown(say, "--all")) == 2

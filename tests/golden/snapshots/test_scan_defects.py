@@ -7,6 +7,8 @@ import sqlite3
 
 import pytest
 
+from support.commands.error_texts import error_code
+
 
 def account(done):
     return json.loads(done.stdout)
@@ -66,15 +68,15 @@ def test_a_selection_that_leaves_nothing_is_an_error(tmp_path, hermes_home, safe
     for words in ([], ["--dry-run"]):
         done = safekept("backup", "--home", hermes_home, "--exclude", "*", "-o", str(out), *words)
         assert done.returncode == 1, done.stdout + done.stderr
-        assert done.stderr.startswith("error: nothing-selected\n")
+        assert error_code(done.stderr) == "nothing-selected"
         assert "--exclude *" in done.stderr
         assert not out.exists()
 
 
 def test_a_missing_directory_of_no_agent_is_called_a_directory(tmp_path, safekept):
     done = safekept("backup", "--home", str(tmp_path / "nowhere"), "--layout", "generic")
-    assert done.stderr.startswith("error: home-not-found\n")
-    assert f"there is no directory at `{tmp_path}/nowhere`" in done.stderr.replace("\n", " ")
+    assert error_code(done.stderr) == "home-not-found"
+    assert f"There is no directory at `{tmp_path}/nowhere`" in done.stderr.replace("\n", " ")
     assert "directory home" not in done.stderr
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from safekept.cli.console import Console
 from safekept.home.conversations.returning import bring_back
+from support.commands.error_texts import error_code
 from support.commands.in_process import spoken
 from support.home.database_holder import held
 from support.home.homes import make_hermes_home
@@ -198,14 +199,14 @@ def test_another_conversation_with_the_same_id_is_refused_and_can_be_brought_bac
     done = say("sessions", "restore", "session-1")
     assert done.code == 1
     assert done.err == (
-        "error: session-differs\n"
-        f"  `{live}` has another session `session-1`: 10 messages there, 10 in the snapshot, "
+        f"`{live}` has another session `session-1`: 10 messages there, 10 in the snapshot, "
         "and they part at message 3\n"
         "\n"
         "  Kept       The live database is as it was\n"
         f"  Next       Look at the older one: `safekept sessions show session-1 --from {short}`\n"
         "             Bring it back beside the live one, under a new id: "
         f"`safekept sessions restore session-1 --from {short} --as NEWID`\n"
+        "  Error      session-differs\n"
     )
     assert ask(live, "select * from messages") == now
     done = say("sessions", "restore", "session-1", "--from", short, "--as", "older-1")
@@ -284,7 +285,7 @@ def test_a_search_index_that_does_not_take_the_messages_stops_everything(here, h
         " insert into messages_fts(rowid, content) values (new.id, new.content); end",
     )
     done = say("sessions", "restore", "session-1")
-    assert done.code == 1 and done.err.startswith("error: session-not-restored\n"), done.err
+    assert done.code == 1 and error_code(done.err) == "session-not-restored", done.err
     assert "did not take 10 of the messages" in done.err
     assert ask(live, "select count(*) from sessions where id = 'session-1'") == [(0,)]
 
@@ -298,7 +299,7 @@ def test_a_database_that_stays_locked_is_given_up_and_names_who_locks_it(here, h
         done = say("sessions", "restore", "session-1")
         holder.run("rollback")
     assert done.code == 11, done.err
-    assert done.err.startswith("error: database-locked\n")
+    assert error_code(done.err) == "database-locked"
     assert f"was locked for 1 s by pid {holder.pid} " in done.err
     assert "Kept       The live database is as it was\n" in done.err
     assert messages(live, "session-1") == []
@@ -338,23 +339,23 @@ def test_an_unknown_session_a_missing_database_and_no_chat_database_are_said(her
     done = say("sessions", "show", "nobody")
     assert done.code == 1
     assert done.err == (
-        "error: no-such-session\n"
-        "  There is no session `nobody` in `state.db` of that snapshot\n"
+        "There is no session `nobody` in `state.db` of that snapshot\n"
         "\n"
         "  Kept       Nothing was changed\n"
         "  Next       No other snapshot of this home has it either\n"
         f"             See those that there are: `safekept sessions list --from {short}`\n"
+        "  Error      no-such-session\n"
     )
     done = say("sessions", "show", "session-")
     assert "4 sessions of `state.db` are called or start with `session-`" in done.err
     os.unlink(state(home))
     done = say("sessions", "restore", "session-1")
-    assert done.code == 1 and done.err.startswith("error: no-live-database\n")
+    assert done.code == 1 and error_code(done.err) == "no-live-database"
     assert "state.db` to bring a conversation back into" in done.err
     change(state(home), "create table something (x)")
     short = take(here, home).id[:8]
     done = say("sessions", "list")
-    assert done.code == 1 and done.err.startswith("error: no-conversations\n")
+    assert done.code == 1 and error_code(done.err) == "no-conversations"
     assert "`state.db` has no conversations in it: no table sessions" in done.err
     assert f"as a whole instead: `safekept snapshot restore {short} state.db`" in done.err
 
@@ -422,14 +423,14 @@ def test_a_conversation_that_went_on_since_is_not_taken_out(here, home, say):
         command = f"safekept snapshot restore {document['undo_point'][:8]} state.db"
         older = done.err.rpartition("`safekept undo ")[2].partition("`")[0]
         assert done.err == (
-            "error: session-not-taken-out\n"
-            f"  Session `session-1` cannot be taken out of `{live}` again: "
+            f"Session `session-1` cannot be taken out of `{live}` again: "
             "it was changed after it came back\n"
             "\n"
             "  Kept       The live database is as it was\n"
             "  Next       Delete it with the agent itself if it shall go: `hermes sessions delete ID`\n"
             f"             To have the whole database as it was before, later messages lost: `{command}`\n"
             f"             To take back what was done before that: `safekept undo {older}`\n"
+            "  Error      session-not-taken-out\n"
         )
     assert say("undo", older).code == 0
     assert soul_of(home) == "mine"

@@ -13,6 +13,7 @@ import pytest
 
 from safekept.home.scan.scanning import Selection
 from safekept.vault.storage import FileKind
+from support.commands.error_texts import error_code
 from support.commands.in_process import spoken
 from support.home.homes import make_hermes_home, tree_facts
 from support.users.contexts import throwaway
@@ -170,9 +171,10 @@ def test_a_short_number_is_never_the_start_of_an_id(here, home, say):
     done = say("snapshot", "restore", number, "--yes")
     assert done.code == 1
     assert done.err == (
-        f"error: no-such-snapshot\n  There is no snapshot number {number}; the oldest is number 1\n\n"
+        f"There is no snapshot number {number}; the oldest is number 1\n\n"
         "  Kept       Nothing was changed\n"
         "  Next       See them all: `safekept snapshot list`\n"
+        "  Error      no-such-snapshot\n"
     )
     assert read(home, "SOUL.md") == "mine"
     assert say("snapshot", "restore", first[:4], "--yes").code == 0
@@ -286,7 +288,7 @@ def test_a_link_in_the_way_of_a_restore_is_told_in_the_words_of_a_restore(here, 
     shutil.rmtree(os.path.join(home, "memories"))
     os.symlink(tmp_path, os.path.join(home, "memories"))
     done = say("snapshot", "restore", "latest", "--yes")
-    assert done.code == 1 and done.err.startswith("error: landing-through-link\n")
+    assert done.code == 1 and error_code(done.err) == "landing-through-link"
     assert "import" not in done.err
     assert "move it away, then run the command again\n" in done.err
     assert f"`safekept snapshot restore {short} --into DIR`" in done.err

@@ -321,11 +321,11 @@ def test_a_file_that_was_never_stored_is_said(here, home, say):
     done = say("history", "never.md")
     assert done.code == 1
     assert done.err == (
-        "error: nothing-matches\n"
-        f"  The one snapshot of `{home}` holds no file called `never.md`\n"
+        f"The one snapshot of `{home}` holds no file called `never.md`\n"
         "\n"
         "  Kept       Nothing was changed\n"
         f"  Next       See what snapshot {taken.id[:8]} holds: `safekept snapshot show {taken.id[:8]}`\n"
+        "  Error      nothing-matches\n"
     )
 
 

@@ -18,6 +18,7 @@ from safekept.cli.console import Console
 from safekept.cli.words.incomplete import show_missing
 from safekept.core.entries import Outcome, Remark
 from safekept.vault.repo.keys import Secret
+from support.commands.error_texts import error_code
 from support.commands.terminals import wait_for_hidden_input
 from support.home.homes import make_hermes_home
 from support.users.contexts import throwaway
@@ -269,7 +270,7 @@ def test_prune_shows_a_plan_asks_and_gives_back(safekept, here, home):
     done = safekept("vault", "prune")
     assert done.returncode == 0 and "1 forgotten snapshot" in done.stdout, "three days are not over"
     done = safekept("vault", "prune", "--now")
-    assert done.returncode == 1 and "error: consent-needed" in done.stderr
+    assert done.returncode == 1 and error_code(done.stderr) == "consent-needed"
     assert "Next       See the plan: `safekept vault prune --now --dry-run`" in done.stderr
     done = safekept("vault", "prune", "--now", "--dry-run")
     assert done.returncode == 0 and done.stdout.endswith("Nothing was deleted\n")
@@ -286,7 +287,7 @@ def test_a_full_disk_is_said_and_the_next_try_goes_on(safekept, here, home, smal
     with open(os.path.join(home, "noise.bin"), "wb") as file:
         file.write(os.urandom(1_000_000))
     done = safekept("snapshot", env=cramped)
-    assert done.returncode == 1 and "error: no-room" in done.stderr, done.stderr
+    assert done.returncode == 1 and error_code(done.stderr) == "no-room", done.stderr
     assert "What was stored before is whole" in done.stderr
     os.unlink(os.path.join(home, "noise.bin"))
     done = safekept("vault", "check", env=cramped)

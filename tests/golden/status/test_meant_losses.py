@@ -13,6 +13,7 @@ import pytest
 
 from safekept.actions.alarms.meant import loss_name, meant_losses
 from safekept.home.health import Shrinkage
+from support.commands.error_texts import error_code
 from support.commands.in_process import spoken
 from support.home.homes import make_hermes_home
 from support.users.states import made, write
@@ -101,7 +102,7 @@ def test_the_command_means_what_was_lost_when_it_was_printed_and_no_more(state, 
     (command,) = commands(say("status"))
     forget_memories(state)
     late = say(*command.split())
-    assert late.code == 1 and "error: no-such-alarm" in late.err, late
+    assert late.code == 1 and error_code(late.err) == "no-such-alarm", late
     assert losses(say)
 
 

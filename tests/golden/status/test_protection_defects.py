@@ -14,6 +14,7 @@ import pytest
 
 import safekept.core.journal
 from safekept.cli.console import Console
+from support.commands.error_texts import error_code
 from support.commands.in_process import spoken
 from support.home.homes import make_hermes_home
 from support.vault.closed import lose
@@ -47,7 +48,7 @@ def test_output_that_cannot_be_written_is_an_error_and_no_traceback(user, words)
     with open("/dev/full", "w") as full:
         result = child(user, *words, stdout=full)
     assert result.returncode == 1
-    assert result.stderr.startswith("error: output-not-written\n"), result.stderr
+    assert error_code(result.stderr) == "output-not-written", result.stderr
     assert "No space left on device" in result.stderr
     assert "Traceback" not in result.stderr and "Exception" not in result.stderr
 
@@ -346,7 +347,7 @@ def test_undo_does_not_say_that_nothing_was_done_where_the_journal_cannot_be_rea
     os.makedirs(os.path.join(user, ".local", "share", "safekept", "journal.jsonl"))
     for words in (("undo",), ("undo", "abcdef"), ("log", "abcdef")):
         said = say(*words)
-        assert said.code == 1 and said.err.startswith("error: journal-unreadable\n"), said.err
+        assert said.code == 1 and error_code(said.err) == "journal-unreadable", said.err
 
 
 def test_every_command_has_an_answer_where_the_data_directory_is_no_directory(say, user):
@@ -370,8 +371,8 @@ def test_every_command_has_an_answer_where_the_data_directory_is_no_directory(sa
         ("status", "--acknowledge"),
     ):
         said = say(*words)
-        assert "error: unexpected" not in said.err, (words, said.err)
-    assert say("schedule", "run").err.startswith("error: no-place-for-schedule\n")
+        assert error_code(said.err) != "unexpected", (words, said.err)
+    assert error_code(say("schedule", "run").err) == "no-place-for-schedule"
 
 
 def test_ctrl_c_while_progress_begins_brings_the_cursor_back(monkeypatch):

@@ -64,11 +64,11 @@ def test_a_machine_without_any_home_says_just_that(home, monkeypatch):
     assert say("status").out.startswith("Not protected: no agent's home was found here, and none is kept\n")
     said = say("snapshot")
     assert said.err == (
-        "error: home-not-found\n"
-        "  no agent's home was found here\n\n"
-        "  Kept       Nothing was read or changed\n"
+        "No agent's home was found here\n\n"
+        "  Kept       Nothing changed\n"
         "  Next       Name the home with `--home PATH` if it is elsewhere\n"
         "             To bring one back onto this machine: `safekept import FILE`\n"
+        "  Error      home-not-found\n"
     )
 
 
@@ -86,7 +86,7 @@ def test_the_homes_that_are_here_are_named(home, monkeypatch):
     of_claude_and_codex(home)
     said = spoken(monkeypatch, home)("snapshot")
     assert said.code == 1
-    assert "there are homes of agents here, and none was named" in said.err
+    assert "There are homes of agents here, and none was named" in said.err
     assert f"`--home PATH`: `{home}/.claude`, `{home}/.codex`" in " ".join(said.err.split())
 
 
@@ -102,4 +102,4 @@ def test_whoever_has_hermes_is_told_which_home_is_not_there(how, home, monkeypat
         assert spoken(monkeypatch, home)("snapshot").code == 0
         os.rename(gone, gone + "-away")
     said = spoken(monkeypatch, home)("snapshot")
-    assert f"there is no Hermes Agent home at `{gone}`" in " ".join(said.err.split())
+    assert f"There is no Hermes Agent home at `{gone}`" in " ".join(said.err.split())

@@ -13,6 +13,7 @@ import pytest
 from safekept.actions.base.record import record
 from safekept.core.events import silent
 from safekept.core.journal import Record, new_id
+from support.commands.error_texts import error_code
 from support.commands.in_process import spoken
 from support.commands.transcripts import fits, same_as, same_document
 from support.users.states import STATES, State, made, told
@@ -133,7 +134,7 @@ def test_an_unknown_and_an_ambiguous_id_say_what_to_do(busy):
     _, say = busy
     said = say("log", "nonsense")
     assert said.code == 1
-    assert "the journal knows no operation `nonsense`" in said.err
+    assert "The journal knows no operation `nonsense`" in said.err
     assert "Next       See what was done: `safekept log`" in said.err
     said = say("log", "20261115-00000")
     assert "10 operations are called or start with `20261115-00000`" in said.err
@@ -182,7 +183,7 @@ def test_a_journal_that_cannot_be_read_is_an_error_with_advice_and_status_goes_o
     os.mkdir(here.journal.path)
     said = say("log")
     assert said.code == 1
-    assert "error: journal-unreadable" in said.err
+    assert error_code(said.err) == "journal-unreadable"
     assert "Kept       Nothing was changed; what is stored does not depend on the journal" in said.err
     assert "Journal      ~/.local/share/safekept/journal.jsonl cannot be read: " in say("status").out
     said = say("status", "--short", "--check")

@@ -17,6 +17,7 @@ import pytest
 from safekept.actions.vault.seat_belt import belts
 from safekept.settings.context import context_of
 from safekept.settings.loading import load_settings
+from support.commands.error_texts import error_code
 from support.commands.in_process import spoken
 from support.users.states import made
 from support.vault.closed import lose
@@ -168,10 +169,8 @@ def test_without_the_setting_nothing_is_closed_and_what_was_is_opened(say, monke
     assert not any(belt.holds() for _, belt in stores())
     said = say("vault", "close")
     assert said.code == 1
-    assert said.err.splitlines()[:2] == [
-        "error: seat-belt-off",
-        "  The seat belt is off: the setting `seat_belt` is false",
-    ]
+    assert error_code(said.err) == "seat-belt-off"
+    assert said.err.startswith("The seat belt is off: the setting `seat_belt` is false\n")
     assert "Turn it on: `safekept settings seat_belt true`" in said.err
     for _, belt in stores():
         shutil.rmtree(belt.root)
@@ -201,7 +200,7 @@ def test_a_vault_whose_key_file_is_gone_opens_with_its_copy_and_says_so(say):
     put(os.path.join(copies.root, "vault.key"), "of another vault\n")
     copies.let_go()
     said = say("snapshot", "list")
-    assert said.code == 12 and said.err.startswith("error: vault-key-missing")
+    assert said.code == 12 and error_code(said.err) == "vault-key-missing"
 
 
 def test_uninstall_removes_stores_that_are_closed(say):

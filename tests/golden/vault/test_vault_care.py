@@ -9,6 +9,7 @@ import os
 import pytest
 
 from safekept.cli.options import asking_for_vault_secret
+from support.commands.error_texts import error_code
 from support.home.homes import make_hermes_home
 from support.users.contexts import throwaway
 from support.vault.closed import lose
@@ -26,7 +27,7 @@ def test_an_init_over_a_vault_whose_key_is_missing_writes_no_key(safekept, here)
     os.rename(here.places.vault_key_file, here.places.vault_key_file + ".away")
     done = safekept("vault", "init")
     assert done.returncode == 1
-    assert done.stderr.startswith("error: vault-exists\n")
+    assert error_code(done.stderr) == "vault-exists"
     assert os.listdir(os.path.dirname(here.places.vault_key_file)) == ["vault.key.away"]
 
 
@@ -36,7 +37,7 @@ def test_an_init_over_a_vault_that_lost_its_config_writes_no_key(safekept, here)
     os.unlink(here.places.vault_key_file)
     done = safekept("vault", "init")
     assert done.returncode == 1
-    assert done.stderr.startswith("error: vault-half-made\n")
+    assert error_code(done.stderr) == "vault-half-made"
     assert os.listdir(os.path.dirname(here.places.vault_key_file)) == []
 
 
@@ -83,11 +84,11 @@ def test_a_key_inside_the_home_it_protects_is_refused(safekept, here):
         done = safekept(*words, env={"SAFEKEPT_VAULT_KEY_FILE": key})
         assert done.returncode == 2, words
         assert done.stderr == (
-            "error: vault-key-inside-home\n"
-            f"  The key file `{key}` lies inside the home `{home}` that it protects\n\n"
+            f"The key file `{key}` lies inside the home `{home}` that it protects\n\n"
             "  Kept       Nothing was made or changed; whatever is stored can still be restored\n"
             "  Next       Move it out of every home, and say where it is: the setting `vault.key_file` or "
             "`SAFEKEPT_VAULT_KEY_FILE`\n"
+            "  Error      vault-key-inside-home\n"
         )
     assert not os.path.exists(key)
     assert not os.path.exists(here.places.vault)
@@ -141,7 +142,7 @@ def test_a_label_that_no_list_could_show_is_refused(safekept, here, label):
     for words in ((), ("--dry-run",), ("--kind", "scheduled")):
         done = safekept("snapshot", "--label", label, *words)
         assert done.returncode == 2
-        assert done.stderr.startswith("error: bad-label\n  a label ")
+        assert error_code(done.stderr) == "bad-label" and done.stderr.startswith("A label ")
         assert "  Kept       No snapshot was taken, and nothing was changed\n" in done.stderr
     assert not os.path.exists(here.places.vault)
 

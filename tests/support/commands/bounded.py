@@ -78,6 +78,6 @@ def bounded(
 def bounded_safekept(*words: str, environment: Mapping[str, str], **options: object) -> Bounded:
     """`safekept …` within the bounds; what it says is never an unexpected error or a traceback."""
     done = bounded([sys.executable, "-I", "-m", "safekept", *words], environment, **options)  # type: ignore[arg-type]
-    for sign in ("Traceback", "error: unexpected", '"code": "unexpected"'):
+    for sign in ("Traceback", "  Error      unexpected", '"code": "unexpected"'):
         assert sign not in done.err + done.out, f"{words}: {done.err}{done.out}"
     return done

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
+from support.commands.error_texts import error_code
+
 _PARENT = """
 import importlib, json, os, sys
 from safekept.cli import main as door
@@ -72,8 +74,7 @@ class Said:
         try:
             return str(self.document["error"]["code"])
         except (ValueError, KeyError, TypeError):
-            first = self.err.partition("\n")[0]
-            return first.removeprefix("error: ") if first.startswith("error: ") else ""
+            return error_code(self.err)
 
 
 class WarmCommands:

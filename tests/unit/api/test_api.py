@@ -178,7 +178,7 @@ def test_a_loss_is_raised_with_the_command_that_brings_it_back(user, home):
     assert len(guarded.findings) >= 1
     error = found.value
     assert error.code == "loss-found"
-    assert "after the guarded code: " in error.what
+    assert "After the guarded code: " in error.what
     assert f"Snapshot {guarded.snapshot[:8]}" in error.kept
     assert error.advice() == (f"Bring it back: `{guarded.restore_command}`",)
     words = guarded.restore_command.split()
@@ -305,7 +305,7 @@ def test_a_misspelt_word_is_said_before_anything_is_done(user):
             call()
         assert refused.value.code == "bad-argument"
         assert "none of: " in refused.value.what
-        assert refused.value.kept == "Nothing was read or changed"
+        assert refused.value.kept == "Nothing changed"
     assert not (user / ".local").exists()
 
 

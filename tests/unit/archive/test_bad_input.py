@@ -43,7 +43,7 @@ def refused(path, kind, what, limits=None):
 
 def test_missing(tmp_path):
     path = tmp_path / "a.zip"
-    error = refused(path, ArchiveNotFound, f"there is no archive `{path}`")
+    error = refused(path, ArchiveNotFound, f"There is no archive `{path}`")
     assert error.advice() == ("Check the name, and give the whole path",), "no command that fails again"
 
 

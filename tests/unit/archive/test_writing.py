@@ -215,7 +215,7 @@ def test_missing_directory_is_said(tmp_path):
         write([], tmp_path / "no" / "a.zip")
     error = caught.value
     assert error.code == "output-not-writable"
-    assert error.what == f"the directory `{tmp_path}/no` does not exist"
+    assert error.what == f"The directory `{tmp_path}/no` does not exist"
     assert error.kept == "No archive was written, and no part of one was left behind"
     assert error.advice() == (
         "Name a directory that exists and that you may write to: `safekept backup -o DIRECTORY`",
@@ -240,7 +240,7 @@ def test_write_error_is_typed_and_leaves_nothing(form, tmp_path, monkeypatch):
     monkeypatch.setattr(output, "write_all", full)
     with pytest.raises(NoRoom) as caught:
         write(sample_home(), tmp_path / "x", form)
-    assert caught.value.what == f"there is no room for the archive in `{tmp_path}`: no space left on device"
+    assert caught.value.what == f"There is no room for the archive in `{tmp_path}`: no space left on device"
     assert caught.value.kept == "No archive was written, and no part of one was left behind"
     assert os.listdir(tmp_path) == []
 
@@ -262,7 +262,7 @@ def test_archive_that_does_not_read_back_never_gets_its_name(form, which, tmp_pa
     monkeypatch.setattr(writing, "prove", flip_then_prove)
     with pytest.raises(ArchiveNotProven) as caught:
         write([file("a", os.urandom(400_000))], tmp_path / "x", form)
-    assert caught.value.what.startswith("the archive did not read back as it was written: ")
+    assert caught.value.what.startswith("The archive did not read back as it was written: ")
     assert caught.value.kept == "No archive was written, and no part of one was left behind"
     assert os.listdir(tmp_path) == []
 

@@ -12,4 +12,4 @@ from support.commands.in_process import spoken
 def test_a_limit_that_is_no_number_drops_nothing(tmp_path, monkeypatch, option, amount):
     said = spoken(monkeypatch, str(tmp_path))("checkpoint", "prune", option, amount, "--yes")
     assert said.code == 2 and f"Invalid value for '{option}'" in said.err
-    assert "Nothing was read or changed" in said.err
+    assert "Nothing changed" in said.err

@@ -78,7 +78,7 @@ def test_what_cannot_be_run_is_told_as_a_shell_tells_it(tmp_path):
     for name in ("no-such-command-at-all", "/no/such/file"):
         with pytest.raises(CommandNotFound) as unknown:
             find_program(name, os.environ["PATH"])
-        assert unknown.value.what == f"there is no command `{name}`"
+        assert unknown.value.what == f"There is no command `{name}`"
         assert unknown.value.kept == "The command was not run"
     with open(path, "wb") as file:
         file.write(b"\x7fELF and nothing more")

@@ -60,7 +60,7 @@ def test_a_lock_of_ours_is_held_by_one(tmp_path):
     with process_lock(path, "first"):
         assert lock_is_held(path)
         with (
-            pytest.raises(AlreadyRunning, match=f"process {os.getpid()} \\(first\\)"),
+            pytest.raises(AlreadyRunning, match=f"Process {os.getpid()} \\(first\\)"),
             process_lock(path, "2"),
         ):
             pass

@@ -241,7 +241,7 @@ def test_a_wrong_layout_is_refused_naming_file_and_key(
     assert f"`{key}`" in caught.value.what
     assert why in caught.value.what
     assert caught.value.facts["key"] == key
-    assert "Nothing was read or changed" in caught.value.kept
+    assert "Nothing changed" in caught.value.kept
 
 
 def test_a_bad_pattern_in_a_layout_names_file_and_key(tmp_path: object) -> None:

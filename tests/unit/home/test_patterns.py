@@ -72,7 +72,7 @@ def test_a_pattern_that_means_nothing_is_refused_with_what_to_write(text: str, w
     with pytest.raises(BadPattern) as caught:
         parse_pattern(text)
     assert why in caught.value.what
-    assert caught.value.kept == "Nothing was read or changed"
+    assert caught.value.kept == "Nothing changed"
     assert "`/skills/old/`" in caught.value.advice()[0]
     assert caught.value.exit_code == 2
 

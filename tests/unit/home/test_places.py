@@ -69,8 +69,8 @@ def test_a_missing_home_is_an_error_that_says_where(tmp_path: object) -> None:
     assert locate_home(HERMES, {}, user) == f"{user}/.hermes"
     with pytest.raises(HomeNotFound) as caught:
         find_home(HERMES, {}, user)
-    assert caught.value.what == f"there is no Hermes Agent home at `{user}/.hermes`"
-    assert caught.value.kept == "Nothing was read or changed"
+    assert caught.value.what == f"There is no Hermes Agent home at `{user}/.hermes`"
+    assert caught.value.kept == "Nothing changed"
     assert "`safekept import FILE`" in caught.value.advice()[-1]
     with pytest.raises(HomeNotFound, match="`HERMES_HOME` says so") as named:
         find_home(HERMES, {"HERMES_HOME": f"{user}/no"}, user)
@@ -98,9 +98,9 @@ def test_a_home_that_may_not_be_read_is_said_so_to_its_user(nobodys: str) -> Non
         return "found", "", ()
 
     what, kept, next_steps = as_nobody(attempt)
-    said = f"the Hermes Agent home `{nobodys}/locked` (`HERMES_HOME` says so)"
+    said = f"The Hermes Agent home `{nobodys}/locked` (`HERMES_HOME` says so)"
     assert what == said + " cannot be read: Permission denied"
-    assert kept == "Nothing was read or changed"
+    assert kept == "Nothing changed"
     assert next_steps[0] == "Run safekept as the user who owns the home"
 
 

@@ -167,7 +167,7 @@ def test_one_profile_keeps_its_path_in_the_home(home: str) -> None:
 def test_a_profile_that_does_not_exist_is_refused_naming_those_that_do(home: str, name: str) -> None:
     with pytest.raises(NoSuchProfile) as caught:
         look(home, Selection(profile=name))
-    assert f"there is no profile `{name}`" in caught.value.what
+    assert f"There is no profile `{name}`" in caught.value.what
     assert caught.value.advice() == ("Choose one of: coder, writer",)
 
 

@@ -264,7 +264,7 @@ def _named(waiting: tuple[Alarm, ...], name: str) -> Alarm:
     matches = matches or [alarm for alarm in waiting if name and alarm.id.startswith(name)]
     if len(matches) == 1:
         return matches[0]
-    how = "no open alarm is" if not matches else f"{len(matches)} open alarms are"
+    how = "No open alarm is" if not matches else f"{len(matches)} open alarms are"
     raise NoSuchAlarm(
         f"{how} called `{name}`",
         kept="Nothing was changed; every alarm that was open still is",

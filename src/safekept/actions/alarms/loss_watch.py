@@ -156,7 +156,7 @@ def pin_for_a_while(repository: Repository, ids: Iterable[str], listener: Listen
             with repository.lock(exclusive=True, wait=_WAIT) as lock:
                 done |= {public_id(one) for one in pin(repository, rest, lock, until=until)}
     except SafekeptError as error:
-        listener(Event("alarm", text=f"Note: the snapshot before the loss was not pinned: {error.what}"))
+        listener(Event("alarm", text=f"Note: the snapshot before the loss was not pinned: {error.clause}"))
     return done
 
 

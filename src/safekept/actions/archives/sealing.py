@@ -62,7 +62,7 @@ def new_passphrase(context: UserContext, question: str, kept: str) -> str:
     """A passphrase that something is about to be sealed with; `kept` is what holds where there is none."""
     if context.caller.ask_passphrase is None:
         raise NoPassphrase(
-            "no passphrase was given, and there is no terminal to ask at",
+            "No passphrase was given, and there is no terminal to ask at",
             kept=kept,
             next_steps=(
                 "Run it at a terminal, or give the passphrase with `--passphrase-file PATH`, "
@@ -79,7 +79,7 @@ def new_passphrase(context: UserContext, question: str, kept: str) -> str:
             return text
         asked = f"Too short: at least {SHORTEST} characters. {question}"
     raise PassphraseTooShort(
-        f"a passphrase of {len(text)} characters is too short: at least {SHORTEST}",
+        f"A passphrase of {len(text)} characters is too short: at least {SHORTEST}",
         kept=kept,
         next_steps=("Choose a longer one; four or five words are good",),
     )

@@ -44,7 +44,7 @@ class HomeOfAnother(SafekeptError):
 def home_of_another(home: str, owner: Owner) -> HomeOfAnother:
     """The refusal of a command that root cannot leave to the owner of a home."""
     return HomeOfAnother(
-        f"the home `{home}` belongs to `{owner.name}`, and this command runs as root",
+        f"The home `{home}` belongs to `{owner.name}`, and this command runs as root",
         kept="Nothing there was read or changed",
         next_steps=(
             f"Run it as that user: put `{owner.in_front}` in front of it",
@@ -163,8 +163,8 @@ class UserContext:
         found = self.choices.layouts.get(name)
         if found is None:
             raise UnknownLayout(
-                f"there is no layout called `{name}`",
-                kept="Nothing was read or changed",
+                f"There is no layout called `{name}`",
+                kept="Nothing changed",
                 next_steps=(f"Use one of: {', '.join(sorted(self.choices.layouts))}",),
             )
         return found
@@ -216,10 +216,10 @@ class UserContext:
         steps = (f"Name the one you mean with `--home PATH`: {', '.join(f'`{one}`' for one in here)}",)
         if not here:
             steps = ("Name the home with `--home PATH` if it is elsewhere",)
-        several = "there are homes of agents here, and none was named"
+        several = "There are homes of agents here, and none was named"
         return error(
-            several if here else "no agent's home was found here",
-            kept="Nothing was read or changed",
+            several if here else "No agent's home was found here",
+            kept="Nothing changed",
             next_steps=(*steps, NextStep("import", ("FILE",), before="To bring one back onto this machine:")),
             homes=here,
         )

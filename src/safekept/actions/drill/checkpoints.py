@@ -49,7 +49,7 @@ def drill_checkpoints(
             work.projects = tuple(projects)
             if not any(store.checkpoints(one) for one in projects):
                 raise NoCheckpointsHere(
-                    "there are no checkpoints yet, so there is nothing to prove",
+                    "There are no checkpoints yet, so there is nothing to prove",
                     kept="Nothing was changed",
                     next_steps=(NextStep("checkpoint", before="Take one, in a project:"),),
                 )

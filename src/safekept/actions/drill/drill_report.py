@@ -136,4 +136,4 @@ def mark_snapshot(context: UserContext, snapshot: Snapshot, listener: Listener) 
         ):
             mark_proven(repository, [snapshot], lock, now_ns=time.time_ns())
     except SafekeptError as error:
-        listener(Event("mark", text=f"Note: the snapshot was not marked as proven: {error.what}"))
+        listener(Event("mark", text=f"Note: the snapshot was not marked as proven: {error.clause}"))

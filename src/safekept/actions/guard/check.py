@@ -111,7 +111,7 @@ def after(context: UserContext, guarded: Guarded, recorded: Recorded | None, lis
         guarded.interrupted = True
         guarded.unchecked = "the check was interrupted"
     except (SafekeptError, OSError) as error:
-        guarded.unchecked = error.what if isinstance(error, SafekeptError) else str(error)
+        guarded.unchecked = error.clause if isinstance(error, SafekeptError) else str(error)
 
 
 def _check(
@@ -130,7 +130,7 @@ def _check(
     with StoredSnapshotState(context, taken.snapshot, listener) as stored:
         health = examine(guarded.request.place.layout, recorded, stored, options, listener)
         if stored.problem is not None:
-            health.notes.append(f"the snapshot could not be read to compare: {stored.problem.what}")
+            health.notes.append(f"the snapshot could not be read to compare: {stored.problem.clause}")
     guarded.health = health
 
 
@@ -183,7 +183,7 @@ def _tell(context: UserContext, guarded: Guarded, taken: SnapshotResult, listene
         with open_vault(context, listener=listener) as repository:
             pinned = pin_for_a_while(repository, [taken.id], listener)
     except SafekeptError as error:
-        listener(Event("alarm", text=f"Note: the snapshot was not pinned: {error.what}"))
+        listener(Event("alarm", text=f"Note: the snapshot was not pinned: {error.clause}"))
     left = [one for one in guarded.findings if one not in guarded.restored]
     named = left or guarded.findings
     more = f" and {len(named) - _NAMED:,} more" if len(named) > _NAMED else ""

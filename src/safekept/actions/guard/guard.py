@@ -11,7 +11,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 
-from safekept.core.errors import SafekeptError
+from safekept.core.errors import SafekeptError, clause
 from safekept.core.events import Listener, silent
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
@@ -127,9 +127,9 @@ def _protect(
 
 def _not_protected(protection: Protection, request: GuardRequest) -> NotProtected:
     first = protection.problems[0] if protection.problems else {}
-    steps = first.get("next")
+    steps, why = first.get("next"), clause(str(first.get("what", "for an unknown reason")))
     return NotProtected(
-        f"No {protection.kind} snapshot could be taken: {first.get('what', 'for an unknown reason')}",
+        f"No {protection.kind} snapshot could be taken: {why}",
         kept=f"`{request.shown}` was not run; the home {request.place.home} was only read",
         next_steps=(
             *(str(step) for step in (steps if isinstance(steps, list) else [])),

@@ -171,7 +171,7 @@ def choose(there: Sequence[StoredArchive], word: str, host: str) -> StoredArchiv
         hosts = {one.host for one in whole}
         if len(hosts) > 1:
             raise NoSuchArchive(
-                f"there are archives of several hosts: {', '.join(sorted(hosts))}",
+                f"There are archives of several hosts: {', '.join(sorted(hosts))}",
                 kept="Nothing was fetched",
                 next_steps=("Say whose: `--host NAME`",),
             )
@@ -182,7 +182,7 @@ def choose(there: Sequence[StoredArchive], word: str, host: str) -> StoredArchiv
         return found[0]
     names = ", ".join(f"`{one.name}`" for one in of_host[-5:])
     raise NoSuchArchive(
-        f"there is no archive `{word}` there" if not found else f"several hosts have an archive `{word}`",
+        f"There is no archive `{word}` there" if not found else f"Several hosts have an archive `{word}`",
         kept="Nothing was fetched",
         next_steps=(
             "Say whose: `--host NAME`"

@@ -59,8 +59,8 @@ def find_destination(context: UserContext, word: str) -> DestinationSetting:
     if not is_address(word) and not word.startswith("/"):
         names = ", ".join(one.name for one in context.choices.destinations)
         raise NoSuchDestination(
-            f"there is no destination called `{word}`",
-            kept="Nothing was read or changed",
+            f"There is no destination called `{word}`",
+            kept="Nothing changed",
             next_steps=(
                 f"Use one of: {names}" if names else "Describe one in `config.toml`: `[[destination]]`",
                 "Or name the place itself: `file:/path`, `sftp://user@host/path`, `s3://bucket/prefix`, "
@@ -73,7 +73,7 @@ def find_destination(context: UserContext, word: str) -> DestinationSetting:
     except ValueError as error:
         raise NoSuchDestination(
             str(error),
-            kept="Nothing was read or changed",
+            kept="Nothing changed",
             next_steps=("Correct the address",),
         ) from error
     for one in context.choices.destinations:

@@ -339,7 +339,7 @@ def _held(repository: Repository, listener: Listener) -> Iterator[Callable[[], N
     try:
         lock = repository.lock(wait=_WAIT)
     except (VaultUnreachable, NoRoom) as error:
-        listener(Event("lock", text=f"Note: the vault is read without a lock: {error.what}"))
+        listener(Event("lock", text=f"Note: the vault is read without a lock: {error.clause}"))
         yield None
         return
     with lock:

@@ -114,7 +114,7 @@ def _keep_the_last(
         except SafekeptError as error:
             # What was to be sent is there; the room of old ones is no reason to call that a failure.
             left = len(going) - number
-            pushed.notes.append(f"{left} older archives stay there beyond `keep`: {error.what}")
+            pushed.notes.append(f"{left} older archives stay there beyond `keep`: {error.clause}")
             return
         pushed.removed.append(archive.name)
 

@@ -125,7 +125,7 @@ def project_around(context: UserContext, directory: str, *, named: bool = False)
     refuse_others(directory)
     if not os.path.isdir(directory):
         raise NoSuchDirectory(
-            f"there is no directory `{directory}`",
+            f"There is no directory `{directory}`",
             kept="Nothing was changed",
             next_steps=(NextStep("checkpoint", ("DIR",), before="Name the project's directory:"),),
             directory=directory,

@@ -283,7 +283,7 @@ class Points:
         change = named_change(known, operation)
         if change is None:
             raise NothingToUndo(
-                f"there is no rollback called `{operation}`",
+                f"There is no rollback called `{operation}`",
                 kept="Nothing was changed",
                 next_steps=(NextStep("log", before="See what was done, with ids:"),),
             )

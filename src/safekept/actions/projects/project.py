@@ -81,7 +81,7 @@ def need_project(store: Store | None, directory: str, context: UserContext) -> s
     others = near(store, directory).all
     steps = [NextStep("rollback", ("--dir", place), before="See what there is:") for place in others[:_SHOWN]]
     raise NoCheckpointsHere(
-        f"there are no checkpoints of `{os.path.realpath(directory)}`",
+        f"There are no checkpoints of `{os.path.realpath(directory)}`",
         kept="Nothing was changed",
         next_steps=(*steps, NextStep("rollback", ("--all-projects",), before="See those of every project:")),
         directory=directory,

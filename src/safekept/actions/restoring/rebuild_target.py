@@ -316,7 +316,7 @@ def no_room(home: str, needed: int, free: int) -> SafekeptError:
 
     sizes = f"{needed:,} bytes are needed, {free:,} are free" if needed else f"{free:,} bytes are left"
     return NoRoom(
-        f"there is not enough room to rebuild `{home}`: {sizes}",
+        f"There is not enough room to rebuild `{home}`: {sizes}",
         kept="Nothing was changed; what was begun has been removed",
         next_steps=(
             "Make room on that disk, then run the command again",

@@ -76,7 +76,7 @@ def find_host(machine: Machine, *, system: bool) -> str:
     if machine.has("crontab") or (system and os.path.isdir(machine.at("/etc/cron.d"))):
         return CRON
     raise NoHost(
-        "neither systemd nor cron is there to wake safekept",
+        "Neither systemd nor cron is there to wake safekept",
         kept="Nothing was installed",
         next_steps=(
             "Install cron and run the command again",

@@ -231,7 +231,7 @@ def _take_back(found: Installed, run: Runner, result: Removed) -> None:
             write_table(run, cron.without_lines(table), _TABLE_LEFT)
             if cron.has_lines(read_table(run)):
                 raise HostRefused(
-                    "the lines of the schedule are still in your crontab",
+                    "The lines of the schedule are still in your crontab",
                     kept=_TABLE_LEFT,
                     next_steps=("See what is there: `crontab -l`", "Take them out: `crontab -e`"),
                 )

@@ -168,7 +168,7 @@ class Runner:
         now = self._started
         if now < CLOCK_FLOOR:
             raise ClockNotSet(
-                f"the clock says {time.strftime('%Y-%m-%d', time.gmtime(now))}, so it was not set yet",
+                f"The clock says {time.strftime('%Y-%m-%d', time.gmtime(now))}, so it was not set yet",
                 kept="Nothing was done; what is due stays due",
                 next_steps=("Set the clock; the next run does what is due",),
             )
@@ -260,7 +260,7 @@ class Runner:
             except SafekeptError as error:
                 if not error.retry or pause is None:
                     return Ended(FAILED, error.what, error.code)
-                self._listener(Event("schedule", text=f"Note: {task.name}: {error.what}; trying again"))
+                self._listener(Event("schedule", text=f"Note: {task.name}: {error.clause}; trying again"))
             except Exception as error:  # one bad step never keeps the others from being done
                 return Ended(FAILED, f"{type(error).__name__}: {error}", "unexpected")
             self._sleep(pause)

@@ -63,7 +63,7 @@ def run_due(
 
 def _no_place(context: UserContext, error: OSError) -> NoPlaceForSchedule:
     return NoPlaceForSchedule(
-        f"safekept's data in `{context.places.data_directory}` cannot be used: {error.strerror or error}",
+        f"The data in `{context.places.data_directory}` cannot be used: {error.strerror or error}",
         kept="Nothing was done; what is due stays due",
         next_steps=("Mend its owner or its permissions, or make room there; then run it again",),
         path=context.places.data_directory,

@@ -60,7 +60,7 @@ def refuse_without_room(context: UserContext, needed: int, home: str, for_home: 
     total = needed + (for_home if os.stat(above).st_dev == os.stat(existing(home)).st_dev else 0)
     if total > free:
         raise NoRoom(
-            f"there is not enough room for the vault in `{context.places.vault}`: {total:,} bytes are "
+            f"There is not enough room for the vault in `{context.places.vault}`: {total:,} bytes are "
             f"needed, {free:,} are free",
             kept="Nothing was changed",
             next_steps=(

@@ -151,7 +151,7 @@ def find_homes(context: UserContext, named: Sequence[str] = ()) -> tuple[FoundHo
     found = homes_among(paths) or homes_among(rebuilt_homes(context))
     if not found:
         raise NoHomeFound(
-            "no agent's home was found on this machine",
+            "No agent's home was found on this machine",
             kept="Nothing was changed",
             next_steps=(
                 "Start your agent once, so that it makes its home; then run this again",
@@ -234,7 +234,7 @@ def survey(
     lost = next((one for one in status.verdict.findings if one.code == "vault-lost"), None)
     if lost is not None:
         raise VaultElsewhere(
-            lost.text,
+            lost.text[:1].upper() + lost.text[1:],
             kept="No new vault was made: it would hide the one that is kept elsewhere",
             next_steps=lost.fix,
         )

@@ -348,6 +348,6 @@ def _let_go(request: SnapshotRequest, repository: Repository, listener: Listener
         )
     except SafekeptError as error:
         # The snapshot is stored; that an older one stays too is worth a line and no more.
-        listener(Event("forget", text=f"Note: older snapshots were not looked at: {error.what}"))
+        listener(Event("forget", text=f"Note: older snapshots were not looked at: {error.clause}"))
         return ()
     return tuple(public_id(item.snapshot) for item in plan.forget) if plan is not None else ()

@@ -56,7 +56,7 @@ def reading(repository: Repository, listener: Listener, wait: float | None = Non
     try:
         lock = repository.lock(wait=_WAIT if wait is None else wait)
     except (VaultUnreachable, NoRoom) as error:
-        listener(Event("lock", text=f"Note: the vault is read without a lock: {error.what}"))
+        listener(Event("lock", text=f"Note: the vault is read without a lock: {error.clause}"))
         yield
         return
     with lock:

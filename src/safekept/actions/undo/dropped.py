@@ -196,7 +196,7 @@ def _from_trash(directory: str, operation: str, names: list[str], dry_run: bool)
         back, lost = take_out(trashed)
     except OSError as error:
         raise NotBroughtBack(
-            f"what is in `{trashed.path}` could not be put back: {error.strerror or error}",
+            f"What is in `{trashed.path}` could not be put back: {error.strerror or error}",
             kept="What was not put back is still there",
             next_steps=("Mend the cause, then run the command again",),
             path=trashed.path,

@@ -94,7 +94,7 @@ def _nothing(home: str, project: str) -> NothingToUndo:
     where = f" in `{home or project}`" if home or project else ""
     what = "rollback" if project else "import or restore" if home else "import, restore or rollback"
     return NothingToUndo(
-        f"there is no {what} to take back{where}",
+        f"There is no {what} to take back{where}",
         kept="Nothing was changed",
         next_steps=(
             NextStep("rollback", before="See what there is to go back to:")

@@ -137,7 +137,7 @@ def find_operation(context: UserContext, word: str) -> Operation:
         return operation_of(next(iter(found.values())))
     if not found:
         raise NoSuchOperation(
-            f"the journal knows no operation `{word}`",
+            f"The journal knows no operation `{word}`",
             kept="Nothing was changed",
             next_steps=(NextStep("log", before="See what was done:"),),
             operation=word,
@@ -166,7 +166,7 @@ def parse_since(text: str, now: float | None = None) -> float:
     if found is None:
         raise BadTime(
             f"`{text}` is no time that safekept understands",
-            kept="Nothing was read or changed",
+            kept="Nothing changed",
             next_steps=("Use `3h`, `2d`, `1w`, `yesterday 18:00`, `2026-11-01` or `2026-11-01 14:30`",),
         )
     return found
@@ -174,7 +174,7 @@ def parse_since(text: str, now: float | None = None) -> float:
 
 def _unreadable(journal: Journal, error: OSError) -> JournalUnreadable:
     return JournalUnreadable(
-        f"the journal `{journal.path}` cannot be read: {error.strerror or error}",
+        f"The journal `{journal.path}` cannot be read: {error.strerror or error}",
         kept="Nothing was changed; what is stored does not depend on the journal",
         next_steps=("Run the command as the user that it belongs to, or mend its permissions",),
         path=journal.path,

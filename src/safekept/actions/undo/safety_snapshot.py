@@ -46,7 +46,9 @@ def take_undo_point(
     try:
         return create_snapshot(context, request, listener).id
     except SafekeptError as error:
-        text = f"Note: no {kind} snapshot was taken ({error.what}); what is replaced is kept beside the home"
+        text = (
+            f"Note: no {kind} snapshot was taken ({error.clause}); what is replaced is kept beside the home"
+        )
         listener(Event("undo-point", text=text))
         return ""
 

@@ -34,7 +34,7 @@ def find_entry(context: UserContext, word: str) -> Record:
     if not names:
         require_journal(context)
         raise NoSuchOperation(
-            f"the journal knows no operation `{word}`",
+            f"The journal knows no operation `{word}`",
             kept=_KEPT,
             next_steps=(NextStep("log", before="See what was done:"),),
             operation=word,

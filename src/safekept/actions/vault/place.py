@@ -118,7 +118,7 @@ def _several(place: str, found: list[str]) -> SeveralVaults:
     shown = ", ".join(f"`{name}`" for name in found[:_SHOWN]) + (" …" if len(found) > _SHOWN else "")
     return SeveralVaults(
         f"`{place}` holds {len(found)} vaults: {shown}",
-        kept="Nothing was read or changed",
+        kept="Nothing changed",
         next_steps=(f"Say which one, by adding its directory: `{place.rstrip('/')}/{found[0]}`",),
         vaults=found,
     )

@@ -103,7 +103,7 @@ def open_handle(path: str) -> Handle:
 def _unreadable(path: str, error: OSError) -> ArchiveNotFound | ArchiveUnreadable:
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         return ArchiveNotFound(
-            f"there is no archive `{path}`",
+            f"There is no archive `{path}`",
             kept=NOTHING_CHANGED,
             next_steps=_meant(path) or ("Check the name, and give the whole path",),
             path=path,

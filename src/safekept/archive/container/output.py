@@ -154,7 +154,7 @@ class Output:
         """The error of the operating system as one that says what to do."""
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             return NoRoom(
-                f"there is no room for the archive in `{self.directory}`: {_said(error)}",
+                f"There is no room for the archive in `{self.directory}`: {_said(error)}",
                 kept=NOTHING_WRITTEN,
                 next_steps=(
                     NextStep(
@@ -168,7 +168,7 @@ class Output:
                 written=self.offset,
             )
         if error.errno == errno.ENOENT:
-            return self._not_writable(f"the directory `{self.directory}` does not exist")
+            return self._not_writable(f"The directory `{self.directory}` does not exist")
         if error.errno == errno.ENOTDIR:
             return self._not_writable(f"`{self.directory}` is not a directory")
         return self._not_writable(f"`{self.directory}` cannot be written to: {_said(error)}")

@@ -77,7 +77,7 @@ def bad_recipient(where: str, why: str, *steps: str) -> BadRecipient:
 
 def gpg_missing(kept: str) -> GpgMissing:
     return GpgMissing(
-        "the program `gpg` is needed for this and is not on the PATH",
+        "The program `gpg` is needed for this and is not on the PATH",
         kept=kept,
         next_steps=(
             "Install GnuPG (the package is called gnupg or gnupg2), then run the command again",
@@ -111,7 +111,7 @@ def bad_identity(path: str, why: str, *steps: str) -> BadIdentity:
 
 def wrong_passphrase(path: str) -> WrongPassphrase:
     return WrongPassphrase(
-        f"the passphrase does not open `{path}`",
+        f"The passphrase does not open `{path}`",
         kept=NOTHING_CHANGED,
         next_steps=("Run the command again with the right one; mind the keyboard layout and capitals",),
         path=path,

@@ -57,7 +57,7 @@ class Recipients:
     def _refuse_mixed(self, mixed: bool) -> None:
         if mixed:
             raise RecipientsMixed(
-                "an archive is sealed in one way: to age and SSH keys, to GPG keys, or with one passphrase",
+                "An archive is sealed in one way: to age and SSH keys, to GPG keys, or with one passphrase",
                 kept=NOTHING_WRITTEN,
                 next_steps=(
                     "Leave out all but one kind; several keys of one kind can all open it",
@@ -134,7 +134,7 @@ def _from_file(path: str) -> Iterator[AgeRecipient | SshRecipient | str]:
 
 def _unreadable(path: str, why: str) -> RecipientsUnreadable:
     return RecipientsUnreadable(
-        f"the recipients in `{path}` cannot be read: {why}",
+        f"The recipients in `{path}` cannot be read: {why}",
         kept=NOTHING_WRITTEN,
         next_steps=("Name a file with one recipient per line: `age1…`, an SSH public key, or `gpg:KEY`",),
         path=path,

@@ -83,9 +83,9 @@ def _by_number(
         return found[number - 1]
     if not found:
         what = "no change of an agent's is left to undo in" if points else "there are no checkpoints of"
-        raise _unknown(f"there is no checkpoint {number}: {what} `{project}`", project, str(number))
+        raise _unknown(f"There is no checkpoint {number}: {what} `{project}`", project, str(number))
     raise _unknown(
-        f"there is no checkpoint {number}: they are numbered from 1 to {len(found)}", project, str(number)
+        f"There is no checkpoint {number}: they are numbered from 1 to {len(found)}", project, str(number)
     )
 
 
@@ -93,7 +93,7 @@ def _elsewhere(store: Store, project: str, word: str) -> NoSuchCheckpoint:
     for other in store.projects():
         if other != project and any(point.id.startswith(word.lower()) for point in store.checkpoints(other)):
             return NoSuchCheckpoint(
-                f"checkpoint `{word}` belongs to another project, `{other}`, and can only be restored there",
+                f"Checkpoint `{word}` belongs to another project, `{other}`, and can only be restored there",
                 kept=_KEPT,
                 next_steps=(NextStep("rollback", (word, "--dir", other), before="Go back there:"), _LIST),
                 project=project,
@@ -128,7 +128,7 @@ def find_files(
     for word in files:
         if not word.strip():
             raise FileNotInCheckpoint(
-                "an empty name means no file",
+                "An empty name means no file",
                 kept=_KEPT,
                 next_steps=(
                     NextStep(
@@ -211,7 +211,7 @@ def _not_there(
     left_out = LeftOut(store.state(checkpoint))
     why = next((found for path in candidates if (found := left_out.find(path))), None)
     return FileNotInCheckpoint(
-        f"checkpoint {checkpoint.id} knows nothing of `{word}`"
+        f"Checkpoint {checkpoint.id} knows nothing of `{word}`"
         + (f": it was not saved, since it {_IS[why.reason]}" if why else ""),
         kept=_KEPT,
         next_steps=tuple(steps),

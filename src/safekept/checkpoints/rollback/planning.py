@@ -83,7 +83,7 @@ def _planned(
     target = find_checkpoint(store, project, checkpoint, undo) if isinstance(checkpoint, str) else checkpoint
     if target.project != project:
         raise NoSuchCheckpoint(
-            f"checkpoint {target.id} belongs to another project, `{target.project}`",
+            f"Checkpoint {target.id} belongs to another project, `{target.project}`",
             kept=_KEPT,
             next_steps=(NextStep("rollback", before="See what there is here:"),),
             project=project,
@@ -317,7 +317,7 @@ def plan_undo(
 
 def _nothing(project: str, why: str) -> NothingToUndo:
     return NothingToUndo(
-        f"there is nothing to undo: {why}",
+        f"There is nothing to undo: {why}",
         kept=_KEPT,
         next_steps=(NextStep("rollback", ("--all",), before="See every point there is:"),),
         project=project,

@@ -104,7 +104,7 @@ def check_project(project: str, target: str = "") -> None:
         if not os.path.isdir(around):  # rollback makes it only where nothing can be unmounted
             before += f" make `{around}` again, then"
         raise ProjectGone(
-            f"the project `{project}` is not there any more",
+            f"The project `{project}` is not there any more",
             kept="Its checkpoints are all still in the store; nothing was changed",
             next_steps=(
                 "If it was moved, or its disk is not mounted, bring it back to that place",
@@ -129,7 +129,7 @@ def check_project(project: str, target: str = "") -> None:
 
 def _closed(project: str, error: OSError) -> ProjectGone:
     return ProjectGone(
-        f"the project `{project}` cannot be looked into: {error.strerror or error}",
+        f"The project `{project}` cannot be looked into: {error.strerror or error}",
         kept="Its checkpoints are all still in the store; nothing was changed",
         next_steps=("Mend the cause (the disk, permissions), then run the command again",),
         project=project,

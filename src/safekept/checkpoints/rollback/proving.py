@@ -100,7 +100,7 @@ def read_back(contents: FileContents, state: FileState) -> bytes:
 
 def undo_point_failed(path: str, why: str) -> UndoPointFailed:
     return UndoPointFailed(
-        f"the point to undo this rollback does not hold `{path}`: {why}",
+        f"The point to undo this rollback does not hold `{path}`: {why}",
         kept="Nothing was changed",
         next_steps=_LOOK,
         path=path,
@@ -119,7 +119,7 @@ def room(error: OSError) -> tuple[Step, ...]:
 
 def no_undo_point(project: str, why: str, steps: Sequence[Step] = ()) -> UndoPointFailed:
     return UndoPointFailed(
-        f"the point to undo this rollback could not be taken in `{project}`: {why}",
+        f"The point to undo this rollback could not be taken in `{project}`: {why}",
         kept="Nothing was changed",
         next_steps=tuple(steps) or _LOOK,
         project=project,

@@ -250,7 +250,7 @@ def _failed(plan: RollbackPlan, error: OSError) -> RollbackFailed:
         after="), then run the command again",
     )
     return RollbackFailed(
-        f"the rollback of `{plan.project}` failed: {error.strerror or error}"
+        f"The rollback of `{plan.project}` failed: {error.strerror or error}"
         + (f" (`{where}`)" if where else ""),
         kept="Everything that was begun was taken back; the project is as it was before",
         next_steps=(room if full else "Mend the cause (permissions), then run the command again",),

@@ -212,7 +212,7 @@ def go_back(
     if stuck:
         path, why = stuck[0]
         raise RollbackStuck(
-            f"the rollback failed and could not be taken back whole: `{path}`: {why}",
+            f"The rollback failed and could not be taken back whole: `{path}`: {why}",
             kept="Nothing is lost: the undo point holds every file, and what was moved lies beside its place",
             next_steps=(
                 NextStep(

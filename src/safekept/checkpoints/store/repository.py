@@ -111,7 +111,7 @@ def prepare_repository(directory: str, belt: Belt) -> list[str]:
                 mended.append(name)
     except OSError as error:
         raise StoreUnusable(
-            f"the checkpoint store at `{directory}` cannot be used: {error.strerror or error}",
+            f"The checkpoint store at `{directory}` cannot be used: {error.strerror or error}",
             kept="The project was not touched, and no checkpoint was changed",
             next_steps=("Make room or make the place writable; the next command tries again",),
             path=directory,

@@ -131,7 +131,7 @@ def too_many_files(project: str, limit: int) -> TooManyFiles:
 def store_unusable(directory: str, error: OSError) -> StoreUnusable:
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     return StoreUnusable(
-        f"the checkpoint could not be stored in `{directory}`: {error.strerror or error}",
+        f"The checkpoint could not be stored in `{directory}`: {error.strerror or error}",
         kept="The project was not touched; earlier checkpoints are not affected",
         next_steps=(
             NextStep("checkpoint prune", before="Make room:")

@@ -160,7 +160,7 @@ def _alone(directory: str, wait: float) -> Iterator[None]:
             stack.enter_context(process_lock(maintenance_lock(directory), "maintenance of checkpoints", wait))
         except OSError as error:
             raise StoreUnusable(
-                f"the checkpoint store at `{directory}` cannot be changed: {error.strerror or error}",
+                f"The checkpoint store at `{directory}` cannot be changed: {error.strerror or error}",
                 kept="No checkpoint was dropped",
                 next_steps=("Make the place writable, then run the command again",),
                 path=directory,

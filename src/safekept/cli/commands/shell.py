@@ -144,7 +144,7 @@ def manual_command(output: str, dry_run: bool, as_json: bool) -> int:
                     durable_write(held, text.encode(), 0o644)  # `man` may run as another user
         except OSError as error:
             raise ManualNotWritten(
-                f"the page `{path}` could not be written: {error.strerror or error}",
+                f"The page `{path}` could not be written: {error.strerror or error}",
                 kept=f"{count_text(len(names), 'page')} written before it, whole; no other file was touched",
                 next_steps=(
                     NextStep("manual", ("-o", "DIR"), before="Name a directory that you may write to:"),

@@ -51,7 +51,7 @@ def command(port: int | None, socket: str, address: str, no_open: bool, allow_ch
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise PageMissing(
-            f"the page needs the package `{error.name}`, which is not installed",
+            f"The page needs the package `{error.name}`, which is not installed",
             kept="No page was served",
             next_steps=(f"Install it beside safekept: `{installing(*PACKAGES)}`",),
         ) from error

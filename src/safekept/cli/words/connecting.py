@@ -44,7 +44,7 @@ def agree(console: Console, plan: Plan, title: str, option: Sequence[str] = ()) 
         remove = () if plan.connecting else ("--remove",)
         again = console.command("connect", plan.host, *option, *remove)
         raise ConsentNeeded(
-            f"changing the settings of {title} needs your consent",
+            f"Changing the settings of {title} needs your consent",
             kept="Nothing was changed",
             next_steps=(f"See what would change: `{again} --dry-run`", f"Agree to it: `{again} --yes`"),
         )

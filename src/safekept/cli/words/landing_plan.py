@@ -119,7 +119,7 @@ def ask_consent(console: Console, what: str, questions: list[str], see: str, agr
     """Ask at a terminal; elsewhere refuse, with the command that shows the plan and the one that agrees."""
     if not console.can_ask():
         raise ConsentNeeded(
-            f"this {what} needs your consent: " + "; ".join(questions),
+            f"This {what} needs your consent: " + "; ".join(questions),
             kept="Nothing was changed",
             next_steps=(f"See the plan: `{see}`", f"Agree to it: `{agree}`"),
             reasons=questions,

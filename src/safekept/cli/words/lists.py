@@ -107,7 +107,7 @@ def consent(console: Console, force: bool, what: str, again: str) -> None:
         return
     if not console.can_ask():
         raise ConsentNeeded(
-            f"this needs your consent: {what}",
+            f"This needs your consent: {what}",
             kept="Nothing was changed",
             next_steps=(f"See the plan: `{again} --dry-run`", f"Agree to it: `{again} --yes`"),
         )

@@ -44,7 +44,7 @@ class RunWords:
         console, project = self._console, path_text(self._request.project)
         console.finish()
         if ran.problem is not None:
-            console.say(f"Run: NOT PROTECTED: {ran.problem.what}; it runs anyway, and nothing is kept")
+            console.say(f"Run: NOT PROTECTED: {ran.problem.clause}; it runs anyway, and nothing is kept")
             self._current = console.notes()
             return self.listen
         home = f", home snapshot {ran.snapshot[:8]}" if ran.snapshot else ""

@@ -195,6 +195,6 @@ def show_end(
 def _show_no_host(console: Console, no_host: SafekeptError) -> None:
     """Nothing here can start us by itself: what then."""
     screen = Screen(console)
-    screen.fact("Schedule", f"none: {no_host.what}")
+    screen.fact("Schedule", f"none: {no_host.clause}")
     for step in no_host.next_steps:
         screen.fact("", step)

@@ -123,7 +123,7 @@ class OwnerChild:
 
     def _failed(self, why: str) -> OwnerChildFailed:
         return OwnerChildFailed(
-            f"the process that works as `{self.owner.name}` failed: {why}",
+            f"The process that works as `{self.owner.name}` failed: {why}",
             kept="Root changed nothing itself; what that process began is made right by the next command",
             next_steps=(f"Run the command as that user: `{self.owner.in_front} safekept status`",),
             owner=self.owner.name,

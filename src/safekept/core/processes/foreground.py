@@ -237,7 +237,7 @@ def _in_foreground() -> bool:
 
 def _not_found(name: str) -> CommandNotFound:
     return CommandNotFound(
-        f"there is no command `{name}`",
+        f"There is no command `{name}`",
         kept="The command was not run",
         next_steps=("Check its spelling, or give its full path",),
         command=name,

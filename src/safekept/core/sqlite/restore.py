@@ -123,7 +123,7 @@ def restore_into(
     facts = verify(staged)
     if facts.state == "damaged":
         raise DatabaseDamaged(
-            f"the copy for `{live}` is damaged: {facts.detail.splitlines()[0]}",
+            f"The copy for `{live}` is damaged: {facts.detail.splitlines()[0]}",
             kept=_UNCHANGED,
             next_steps=("Restore this database from another backup",),
             path=live,

@@ -32,7 +32,7 @@ def refuse_newer_state(directory: str) -> None:
     raise StateIsNewer(
         f"`{directory}` was written by {tool}, which is newer than this safekept: its state has version "
         f"{version}, and this safekept knows {VERSION}",
-        kept="Nothing was read or changed there",
+        kept="Nothing changed there",
         next_steps=(f"Install {tool} or a newer one, then run the same command again",),
         directory=directory,
         version=version,

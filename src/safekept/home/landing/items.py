@@ -207,7 +207,7 @@ def _check_matches(only: tuple[str, ...], matched: set[str], names: list[str]) -
             more = [word for path in rest for word in ("--only", path)]
             steps.insert(0, replace(step, arguments=(*step.arguments, *more)))
     raise NothingMatches(
-        f"there is nothing called {', '.join(f'`{path}`' for path in missing)} in what is to be restored",
+        f"There is nothing called {', '.join(f'`{path}`' for path in missing)} in what is to be restored",
         kept="Nothing was changed",
         next_steps=tuple(steps),
         paths=missing,

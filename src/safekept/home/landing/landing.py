@@ -284,7 +284,7 @@ def no_room(home: str, needed: int, free: int) -> NoRoom:
     """The one text for a full disk, met before or while staging."""
     sizes = f": {needed:,} bytes are needed, {free:,} are free" if needed else f": {free:,} bytes are free"
     return NoRoom(
-        f"there is not enough room beside `{home}`{sizes}",
+        f"There is not enough room beside `{home}`{sizes}",
         kept="The home is as it was; what was staged has been removed",
         next_steps=(
             "Make room on that disk, then run the command again",

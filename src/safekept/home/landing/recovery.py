@@ -226,7 +226,7 @@ def _settle_one(directory: LandingDirectory, home: str) -> Recovered | None:
 
 def _unreadable(directory: LandingDirectory) -> LandingNotTakenBack:
     return LandingNotTakenBack(
-        f"the record of an interrupted landing, `{directory.record}`, cannot be read",
+        f"The record of an interrupted landing, `{directory.record}`, cannot be read",
         kept=f"Nothing was changed; everything that landing replaced is kept in `{directory.replaced}`",
         next_steps=(
             "If a newer safekept made it, run that one",
@@ -245,7 +245,7 @@ def _check_trust(directory: LandingDirectory, home: str) -> None:
     header = read_header(directory.record)
     if not trusted(header, home):
         raise LandingNotTakenBack(
-            f"the record in `{directory.path}` was made for other places than this home",
+            f"The record in `{directory.path}` was made for other places than this home",
             kept=f"Nothing was changed; what it replaced is in `{directory.replaced}`",
             next_steps=("If the home was moved, move it back to where it was and run the command again",),
             landing=directory.path,

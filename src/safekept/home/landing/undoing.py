@@ -70,7 +70,7 @@ def choose(home: str, operation: str) -> PastLanding:
         open_ones = [past for past in known if not past.undone_by]
         if not open_ones:
             raise NothingToUndo(
-                f"there is no import or restore to take back in `{home}`",
+                f"There is no import or restore to take back in `{home}`",
                 kept="Nothing was changed",
                 next_steps=(NextStep("import", ("FILE",), before="Import a backup instead:"),),
             )

@@ -35,8 +35,8 @@ class Table:
     def fail(self, key: str, why: str) -> BadLayout:
         name = f"{self.where}.{key}" if self.where else key
         return BadLayout(
-            f"the layout file `{self.path}`: `{name}` {why}",
-            kept="Nothing was read or changed; no layout was taken from this file",
+            f"The layout file `{self.path}`: `{name}` {why}",
+            kept="Nothing changed; no layout was taken from this file",
             next_steps=(
                 f"Correct `{name}` in `{self.path}`",
                 f"Those that come with safekept are examples: `{SHIPPED}`",
@@ -147,15 +147,15 @@ def _parse(path: str) -> Mapping[str, Any]:
         return tomllib.loads(read_regular(path).decode("utf-8"))
     except (ValueError, RecursionError) as error:  # also a number of 5,000 digits
         raise BadLayout(
-            f"the layout file `{path}` is not TOML: {error}",
-            kept="Nothing was read or changed; no layout was taken from this file",
+            f"The layout file `{path}` is not TOML: {error}",
+            kept="Nothing changed; no layout was taken from this file",
             next_steps=(f"Correct `{path}`, or move it out of {os.path.dirname(path)}",),
             file=path,
         ) from error
     except OSError as error:
         raise BadLayout(
-            f"the layout file `{path}` cannot be read: {error.strerror}",
-            kept="Nothing was read or changed",
+            f"The layout file `{path}` cannot be read: {error.strerror}",
+            kept="Nothing changed",
             next_steps=(f"Make `{path}` readable, or move it out of {os.path.dirname(path)}",),
             file=path,
         ) from error

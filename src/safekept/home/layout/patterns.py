@@ -35,8 +35,8 @@ def bad_pattern(text: str, why: str, where: str = "") -> BadPattern:
     """The error for a pattern that cannot mean anything; `where` names a layout file and key."""
     place = f" in {where}" if where else ""
     return BadPattern(
-        f"the pattern `{text}`{place} {why}",
-        kept="Nothing was read or changed",
+        f"The pattern `{text}`{place} {why}",
+        kept="Nothing changed",
         next_steps=(
             "Write it from the root of the home, such as `/skills/old/` or `/memories/*.md`; "
             "`*` stays within one name, `**` spans directories",

@@ -50,13 +50,13 @@ def check_home(home: str, layout: Layout, variable: str = "") -> None:
     """Raise unless the home is a directory that can be read and holds something."""
     named_by = f" (`{variable}` says so)" if variable else ""
     thing = _thing(layout)
-    nothing = "Nothing was read or changed"
+    nothing = "Nothing changed"
     try:
         with os.scandir(home) as listing:
             empty = next(listing, None) is None
     except FileNotFoundError:
         raise HomeNotFound(
-            f"there is no {thing} at `{home}`{named_by}",
+            f"There is no {thing} at `{home}`{named_by}",
             kept=nothing,
             next_steps=(
                 f"Correct `{variable}`, or name the home with `--home PATH`"
@@ -76,14 +76,14 @@ def check_home(home: str, layout: Layout, variable: str = "") -> None:
         ) from None
     except OSError as error:
         raise HomeUnreadable(
-            f"the {thing} `{home}`{named_by} cannot be read: {error.strerror}",
+            f"The {thing} `{home}`{named_by} cannot be read: {error.strerror}",
             kept=nothing,
             next_steps=("Run safekept as the user who owns the home",),
             home=home,
         ) from error
     if empty:
         raise HomeEmpty(
-            f"the {thing} `{home}`{named_by} is empty",
+            f"The {thing} `{home}`{named_by} is empty",
             kept=nothing,
             next_steps=(
                 "Check that its disk is mounted, or name the home with `--home PATH`",

@@ -182,7 +182,7 @@ class Scan:
         options += [f"`--profile {selection.profile}`"] if selection.profile else []
         if options:
             raise NothingSelected(
-                f"nothing of `{self.home}` is left by {', '.join(options)}",
+                f"Nothing of `{self.home}` is left by {', '.join(options)}",
                 kept="Nothing was written or changed",
                 next_steps=("Leave less out: `--exclude /name` is one place at the root of the home",),
                 home=self.home,
@@ -277,8 +277,8 @@ def _check_profile(home: str, layout: Layout, profile: str) -> None:
     except OSError:
         names = []
     raise NoSuchProfile(
-        f"there is no profile `{profile}` in `{home}`",
-        kept="Nothing was read or changed",
+        f"There is no profile `{profile}` in `{home}`",
+        kept="Nothing changed",
         next_steps=(
             f"Choose one of: {', '.join(names)}"
             if names

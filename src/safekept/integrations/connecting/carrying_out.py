@@ -54,7 +54,7 @@ def carry_out(context: UserContext, plan: Plan, listener: Listener = silent) -> 
                 copies = _do(context, plan)
         except OSError as error:
             raise SettingsNotWritten(
-                f"the settings could not be written: {error.strerror or error}",
+                f"The settings could not be written: {error.strerror or error}",
                 kept="Each file is whole, as it was or as it was to be; none is half written",
                 next_steps=(NextStep(verb, (plan.host,), "Make room or mend that, then run", " again"),),
                 path=error.filename,

@@ -54,7 +54,7 @@ def _put_back(context: UserContext, connection: object) -> str:
             return ""
         carry_out(context, plan)
     except (SafekeptError, OSError) as error:
-        why = error.what if isinstance(error, SafekeptError) else error.strerror or str(error)
+        why = error.clause if isinstance(error, SafekeptError) else error.strerror or str(error)
         return f"{host.title} is not connected any more, and could not be: {why}"
     return f"{host.title} stays connected: safekept's own entries were kept in {connection.place}"
 

@@ -11,6 +11,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from safekept.core.errors import clause
 from safekept.core.files import private_directory
 from safekept.core.next_step import NextStep
 from safekept.core.records import dataclass
@@ -72,7 +73,7 @@ def _failed(one: Problem, outcome: Outcome, call: Call) -> str:
     if not one.project and (outcome.checkpoints or outcome.home_point or call.kind != "before"):
         return one.what  # something is wrong, and the files are kept all the same
     when = f"before {call.tool} " if call.kind == "before" and call.tool else ""
-    return f"{when}nothing could be kept{f' of `{one.project}`' if one.project else ''}: {one.what}"
+    return f"{when}nothing could be kept{f' of `{one.project}`' if one.project else ''}: {clause(one.what)}"
 
 
 def _was_named(one: Uncovered, call: Call) -> bool:

@@ -64,7 +64,7 @@ class Roots:
         if not self.holds(os.path.realpath(path)):
             raise OutsideRoots(
                 f"{what} `{path}` lies outside the roots of this session",
-                kept="Nothing was read or changed there",
+                kept="Nothing changed there",
                 next_steps=(
                     NextStep(
                         "mcp",
@@ -79,8 +79,8 @@ class Roots:
     def unknown(self, project: str) -> OutsideRoots:
         """No project within the roots has this id."""
         return OutsideRoots(
-            f"no project with checkpoints within the roots of this session has the id `{project}`",
-            kept="Nothing was read or changed",
+            f"No project with checkpoints within the roots of this session has the id `{project}`",
+            kept="Nothing changed",
             next_steps=("List the resources again, or use the tool `list_checkpoints`",),
             roots=self.places,
         )
@@ -88,8 +88,8 @@ class Roots:
     def _refused(self, word: str) -> OutsideRoots:
         named = ", ".join(f"`{place}`" for place in self.usable[:5])
         return OutsideRoots(
-            f"`{word}` lies outside the roots of this session" if word else "this session has no root",
-            kept="Nothing was read or changed",
+            f"`{word}` lies outside the roots of this session" if word else "This session has no root",
+            kept="Nothing changed",
             next_steps=(
                 *((f"Name a directory in one of its roots: {named}",) if named else ()),
                 NextStep("mcp", ("--root", "DIR"), before="Or start the server with another root:"),
@@ -175,7 +175,7 @@ class Caller:
         named = ", ".join(f"`{one}`" for one in dict.fromkeys(known))
         return NotYourHome(
             f"`{home}` is not a home of an agent of this user",
-            kept="Nothing was read or changed",
+            kept="Nothing changed",
             next_steps=(
                 f"Name one of these, or none for the usual one: {named}"
                 if named
@@ -222,7 +222,7 @@ class Caller:
 
 def _refused(why: str) -> ConfirmationRefused:
     return ConfirmationRefused(
-        f"the token does not confirm this plan: {why}",
+        f"The token does not confirm this plan: {why}",
         kept="Nothing was changed",
         next_steps=("Look at the plan as it is now, and confirm it with the token that comes with it",),
     )

@@ -18,7 +18,7 @@ from safekept.actions.base.operations.projects import RunFacts
 from safekept.actions.base.record import error_facts, record, recording
 from safekept.actions.projects.checkpoint import CheckpointPolicy
 from safekept.actions.projects.run_account import RunAccount, account_of_run, mark_end_of_run
-from safekept.core.errors import SafekeptError
+from safekept.core.errors import SafekeptError, clause
 from safekept.core.events import Listener, silent
 from safekept.core.files.small import read_regular
 from safekept.core.journal import new_id
@@ -221,12 +221,12 @@ def _take_snapshot(context: UserContext, ran: Ran, place: HomeRef, listener: Lis
     try:
         ran.snapshot = _snapshot(context, place, request.agent, listener)
     except (SafekeptError, OSError) as error:
-        why = str(error_facts(error)["what"])
+        why = clause(str(error_facts(error)["what"]))
         if request.anyway:
             ran.no_snapshot = why
             return
         raise RunNotProtected(
-            f"no snapshot of the home could be taken before the agent starts: {why}",
+            f"No snapshot of the home could be taken before the agent starts: {why}",
             kept=f"`{request.agent}` was not started; the home was only read",
             next_steps=(
                 *getattr(error, "next_steps", ()),

@@ -140,7 +140,7 @@ def plan_prune(
     try:
         used = used_blobs(repository, kept, listener)
     except VaultDamaged as error:
-        raise PruneRefused.because(error.what, *error.next_steps[1:], **error.facts) from error
+        raise PruneRefused.because(error.clause, *error.next_steps[1:], **error.facts) from error
     plan.blobs_used = sum(map(len, used.values()))
     listener(Event("plan", 0, len(index.packs), "packs"))
     sizes = {bytes.fromhex(name): size for name, size in repository.storage.list(FileKind.PACK)}

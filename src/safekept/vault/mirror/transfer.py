@@ -187,7 +187,7 @@ class Transfer:
                 return True
             if error.retry or not file.replace:
                 raise
-            self._problem(file, f"it is wrong there and may not be replaced: {error.what}", here=False)
+            self._problem(file, f"it is wrong there and may not be replaced: {error.clause}", here=False)
             return False
         return True
 

@@ -540,7 +540,7 @@ def test_in_a_home_number_one_undoes_the_last_change(user: UserContext) -> None:
     assert named_point(user, home, "1") == points[2].id
     with pytest.raises(NoSuchSnapshot) as raised:
         named_point(user, home, "7")
-    assert raised.value.what == "there is no home point 7: they are numbered from 1 to 3"
+    assert raised.value.what == "There is no home point 7: they are numbered from 1 to 3"
     first = keep(user, "memories/USER.md").id  # it knows "three" and is nothing to go back to
     assert named_point(user, home, "1") == points[2].id != first
     numbers = [one.id for one in reversed(points)]

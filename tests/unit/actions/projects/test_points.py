@@ -99,7 +99,7 @@ def test_where_there_is_nothing_a_word_means_nothing_and_no_store_is_made(user, 
     other = throwaway(os.path.join(user.places.user_home, "somebody"))
     with Points(other, project) as points, pytest.raises(NoCheckpointsHere) as nothing:
         points.resolve("1")
-    assert nothing.value.what == f"there are no checkpoints of `{project}`"
+    assert nothing.value.what == f"There are no checkpoints of `{project}`"
     assert nothing.value.kept == "Nothing was changed"
 
 

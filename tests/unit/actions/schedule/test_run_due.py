@@ -178,7 +178,7 @@ def test_a_clock_that_was_never_set_dates_nothing(night):
     night.now = 86_400.0 * 365  # 1971
     with pytest.raises(ClockNotSet) as caught:
         night.run()
-    assert caught.value.what == "the clock says 1971-01-01, so it was not set yet"
+    assert caught.value.what == "The clock says 1971-01-01, so it was not set yet"
     assert caught.value.kept == "Nothing was done; what is due stays due"
     assert night.called == []
 

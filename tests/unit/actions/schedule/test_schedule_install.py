@@ -97,7 +97,7 @@ def test_systemd_is_taken_only_where_it_runs_and_can_be_asked(tmp_path):
 def test_without_systemd_and_cron_it_says_what_to_do(tmp_path):
     with pytest.raises(NoHost) as caught:
         find_host(machine(tmp_path), system=False)
-    assert caught.value.what == "neither systemd nor cron is there to wake safekept"
+    assert caught.value.what == "Neither systemd nor cron is there to wake safekept"
     assert caught.value.kept == "Nothing was installed"
     assert "`safekept schedule run --quiet` every hour" in caught.value.advice()[1]
 
@@ -160,7 +160,7 @@ def test_lines_that_cron_did_not_let_go_of_are_never_said_to_be_removed(tmp_path
 
     with pytest.raises(HostRefused) as refused:
         remove(here, installed(here), unmoved)
-    assert refused.value.what == "the lines of the schedule are still in your crontab"
+    assert refused.value.what == "The lines of the schedule are still in your crontab"
     assert refused.value.kept == "Your crontab was left as it is"
     assert "Take them out: `crontab -e`" in [str(step) for step in refused.value.next_steps]
     assert host.table == table and installed(here) is not None

@@ -59,7 +59,7 @@ def test_an_unknown_id_ends_nothing_and_is_said(here):
     raise_alarm(here, loss())
     with pytest.raises(NoSuchAlarm) as refused:
         acknowledge(here, ["nonsense"])
-    assert refused.value.what == "no open alarm is called `nonsense`"
+    assert refused.value.what == "No open alarm is called `nonsense`"
     assert refused.value.kept == "Nothing was changed; every alarm that was open still is"
     assert len(open_alarms(here)) == 1
     with pytest.raises(NoSuchAlarm):

@@ -85,7 +85,7 @@ def test_two_kinds_of_seals_at_once_are_refused(texts):
     error = caught.value
     assert error.exit_code == 2
     assert error.what == (
-        "an archive is sealed in one way: to age and SSH keys, to GPG keys, or with one passphrase"
+        "An archive is sealed in one way: to age and SSH keys, to GPG keys, or with one passphrase"
     )
     assert error.kept == "No archive was written, and no part of one was left behind"
     assert error.advice() == (
@@ -141,12 +141,12 @@ def test_files_that_are_no_list_of_keys_are_refused_by_name(tmp_path, ssh):
     assert refused(str(tmp_path / "text")).what.startswith(f"line 2 of `{tmp_path / 'text'}` is nothing")
     (tmp_path / "empty").write_text("# nobody yet\n")
     error = refused(str(tmp_path / "empty"), kind=RecipientsUnreadable)
-    assert error.what == f"the recipients in `{tmp_path / 'empty'}` cannot be read: there is no key in it"
+    assert error.what == f"The recipients in `{tmp_path / 'empty'}` cannot be read: there is no key in it"
     assert error.advice() == (
         "Name a file with one recipient per line: `age1…`, an SSH public key, or `gpg:KEY`",
     )
     error = refused(str(tmp_path), kind=RecipientsUnreadable)
-    assert error.what == f"the recipients in `{tmp_path}` cannot be read: is a directory"
+    assert error.what == f"The recipients in `{tmp_path}` cannot be read: is a directory"
     (tmp_path / "large").write_bytes(b"#" * (2 << 20))
     refused(str(tmp_path / "large"), kind=RecipientsUnreadable)
     (tmp_path / "with passphrase").write_text("passphrase\n")
@@ -210,7 +210,7 @@ def test_a_wrong_passphrase_of_an_ssh_key_is_said(name, ssh):
         (key,) = load_identities(str(ssh / name), opener(passphrase="wrong one"))
         key.unwrap(stanza)
     assert caught.value.code == "wrong-passphrase"
-    assert caught.value.what == f"the passphrase does not open `{ssh / name}`"
+    assert caught.value.what == f"The passphrase does not open `{ssh / name}`"
     with pytest.raises(BadIdentity) as caught:
         (key,) = load_identities(str(ssh / name), opener())
         key.unwrap(stanza)

@@ -217,7 +217,7 @@ def test_an_unknown_file_is_refused_and_who_holds_it_is_said(project):
     without = project.before()
     with pytest.raises(FileNotInCheckpoint) as caught:
         project.back(without, "sub/b.txt")
-    assert f"checkpoint {without.id} knows nothing of `sub/b.txt`" in caught.value.what
+    assert f"Checkpoint {without.id} knows nothing of `sub/b.txt`" in caught.value.what
     assert f"`safekept rollback {holds.id} sub/b.txt`" in caught.value.advice()[0]
     with pytest.raises(FileNotInCheckpoint) as caught:
         project.back(without, "never.txt")

@@ -101,7 +101,7 @@ def test_a_lock_names_its_living_holder_and_dies_with_it(tmp_path):
         assert holder.stdout.readline() == b"held\n"
         with pytest.raises(AlreadyRunning) as caught, process_lock(path, "second"):
             pass
-        assert caught.value.what == f"process {holder.pid} (holding) is at work here"
+        assert caught.value.what == f"Process {holder.pid} (holding) is at work here"
         assert caught.value.exit_code == 11
         holder.kill()
         holder.wait()

@@ -132,7 +132,7 @@ def test_a_damaged_copy_never_reaches_the_live_database(tmp_path):
     before = (tmp_path / "live.db").read_bytes()
     with pytest.raises(DatabaseDamaged) as refused:
         restore_into(str(tmp_path / "staged.db"), str(tmp_path / "live.db"))
-    assert refused.value.what.startswith(f"the copy for `{tmp_path}/live.db` is damaged: ")
+    assert refused.value.what.startswith(f"The copy for `{tmp_path}/live.db` is damaged: ")
     assert refused.value.kept == "The live database is as it was"
     assert (tmp_path / "live.db").read_bytes() == before
 

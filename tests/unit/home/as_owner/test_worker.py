@@ -176,7 +176,7 @@ def test_a_child_that_ends_is_an_error_with_a_way_on(home):
     os.kill(pid, 9)
     with pytest.raises(OwnerChildFailed) as caught:
         worker.do("is_directory", home)
-    assert caught.value.what == "the process that works as `nobody` failed: it ended without an answer"
+    assert caught.value.what == "The process that works as `nobody` failed: it ended without an answer"
     again, other = child_of(home)
     assert other != pid and again.do("is_directory", home) is True
 

@@ -159,7 +159,7 @@ def test_only_something_that_is_not_there_is_an_error(home):
         plan(home, [file("SOUL.md", "x")], only=["SOUL.md", "nothing.md"])
     error = caught.value
     assert error.code == "nothing-matches"
-    assert error.what == "there is nothing called `nothing.md` in what is to be restored"
+    assert error.what == "There is nothing called `nothing.md` in what is to be restored"
     assert error.kept == "Nothing was changed"
     assert error.advice() == ("List what it holds: `safekept import FILE --dry-run --json`",)
 

@@ -203,7 +203,7 @@ def test_a_record_that_cannot_be_read_stops_with_everything_kept(home):
         recover(home)
     error = caught.value
     assert error.code == "landing-not-taken-back"
-    assert error.what == f"the record of an interrupted landing, `{record}`, cannot be read"
+    assert error.what == f"The record of an interrupted landing, `{record}`, cannot be read"
     kept = f"{home}.safekept/landings/op-1/replaced"
     assert error.kept == f"Nothing was changed; everything that landing replaced is kept in `{kept}`"
     assert read(f"{kept}/home/.hermes/config.yaml") == b"old: 1\n"

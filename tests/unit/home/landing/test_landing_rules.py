@@ -340,7 +340,7 @@ def test_two_landings_in_one_home_do_not_meet(home):
     with open_area(home).lock("import"), pytest.raises(SafekeptError) as caught:
         landed(home, [file("config.yaml", "new")])
     assert caught.value.code == "already-running"
-    assert f"process {os.getpid()} (import)" in caught.value.what
+    assert f"Process {os.getpid()} (import)" in caught.value.what
     assert read(f"{home}/config.yaml") == b"old: 1\n"
 
 

@@ -96,7 +96,7 @@ def test_nothing_to_undo_says_so(home, tmp_path):
             undo(place)
         error = caught.value
         assert error.code == "nothing-to-undo"
-        assert error.what == f"there is no import or restore to take back in `{place}`"
+        assert error.what == f"There is no import or restore to take back in `{place}`"
         assert error.kept == "Nothing was changed"
         assert error.advice() == ("Import a backup instead: `safekept import FILE`",)
     assert not os.path.exists(tmp_path / "missing")

@@ -101,7 +101,7 @@ def test_a_disk_that_is_full_leaves_the_file_and_nothing_behind(tmp_path, monkey
     monkeypatch.setattr(carrying_out, failing, full)
     with pytest.raises(SettingsNotWritten) as caught:
         carrying_out.carry_out(user, plan)
-    assert caught.value.what == "the settings could not be written: No space left on device"
+    assert caught.value.what == "The settings could not be written: No space left on device"
     assert caught.value.kept == "Each file is whole, as it was or as it was to be; none is half written"
     assert read(path) == b'{"a": 1}'
     monkeypatch.undo()

@@ -33,7 +33,7 @@ class HiddenHistory:
         """Raises CheckpointDamaged where nothing is kept of it."""
         found = self.kept.of(checkpoint)
         if found is None:
-            raise _unknown(f"the hidden half of checkpoint {checkpoint.id} was not kept")
+            raise _unknown(f"The hidden half of checkpoint {checkpoint.id} was not kept")
         return self.of(found)
 
     def difference(
@@ -52,7 +52,7 @@ class HiddenHistory:
             try:
                 known = self._states[look.snapshot] = self._read(look) if look.snapshot else TreeState()
             except (SafekeptError, OSError) as error:
-                raise _unknown(f"the hidden half cannot be read: {error}") from error
+                raise _unknown(f"The hidden half cannot be read: {error}") from error
         return known
 
     def _read(self, look: KeptLook) -> TreeState:

@@ -51,7 +51,7 @@ def opened_point(
         points = points_among(repository, list_snapshots(repository)[0])
         found = pick_point(points, word)
         if found is None:
-            raise no_such_point(f"there is no home point `{word}`; it was forgotten, or never taken")
+            raise no_such_point(f"There is no home point `{word}`; it was forgotten, or never taken")
         point, snapshot = found
         source, manifest = snapshot_source(repository, snapshot)
         name = layout_of(snapshot)

@@ -209,7 +209,9 @@ def _undo_point(
             listener=listener,
         ).id
     except SafekeptError as error:
-        text = f"Note: no home point was taken first ({error.what}); what is replaced is kept beside the home"
+        text = (
+            f"Note: no home point was taken first ({error.clause}); what is replaced is kept beside the home"
+        )
         listener(Event("undo-point", text=text))
         return ""
 

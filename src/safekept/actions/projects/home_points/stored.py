@@ -157,7 +157,7 @@ def _refuse_forgotten(repository: Repository, word: str) -> None:
         if kind_of(snapshot) == PRE_CHANGE and public_id(snapshot).startswith(word):
             name = public_id(snapshot)[:8]
             raise NoSuchSnapshot(
-                f"home point {name} was forgotten",
+                f"Home point {name} was forgotten",
                 kept="Nothing was changed; it can still be brought back until the vault is pruned",
                 next_steps=(NextStep("snapshot forget", ("--undo", name), before="Bring it back:"),),
                 snapshot=public_id(snapshot),

@@ -199,4 +199,4 @@ def _thin(repository: Repository, home: str, listener: Listener) -> None:
         )
     except SafekeptError as error:
         # The point is stored; that an older one stays too is worth a line and no more.
-        listener(Event("forget", text=f"Note: older home points were not looked at: {error.what}"))
+        listener(Event("forget", text=f"Note: older home points were not looked at: {error.clause}"))

@@ -142,9 +142,9 @@ def point_by_number(context: UserContext, home: str, number: int) -> HomePoint:
     if not isinstance(found, HomePoint):
         most = max((row.number for row in timeline.rows), default=0)
         raise no_such_point(
-            f"there is no home point {number}: they are numbered from 1 to {most}"
+            f"There is no home point {number}: they are numbered from 1 to {most}"
             if most
-            else f"there is no home point {number}: nothing changed in `{home}` that could be undone"
+            else f"There is no home point {number}: nothing changed in `{home}` that could be undone"
         )
     return found
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from safekept.core.ages import iso_time, seconds_text
+from safekept.core.errors import clause
 from safekept.core.finding import MEANT, NOT_PROTECTED, NOTE, PARTLY, Finding, Repair
 from safekept.core.next_step import NextStep, Step
 
@@ -50,7 +51,7 @@ def of_home(
     if home.last is None:
         text = f"there is no snapshot of {name} yet"
         if home.failure is not None:
-            text = f"no snapshot of {name} succeeded yet: {home.failure.what}"
+            text = f"no snapshot of {name} succeeded yet: {clause(home.failure.what)}"
         yield Finding("no-snapshot", NOT_PROTECTED, text, (), _again(home), home=name)
         return
     whole = home.whole
@@ -66,8 +67,8 @@ def of_home(
     yield from _of_now(home)
     if home.failure is not None and home.failure.time > home.last.time:
         ended = "was interrupted" if home.failure.state == "interrupted" else "failed"
-        when = seconds_text(max(0.0, now - home.failure.time))
-        text = f"the last attempt to take a snapshot of {name} {ended} {when} ago: {home.failure.what}"
+        when, why = seconds_text(max(0.0, now - home.failure.time)), clause(home.failure.what)
+        text = f"the last attempt to take a snapshot of {name} {ended} {when} ago: {why}"
         yield Finding("snapshot-failed", PARTLY, text, (), _again(home), home=name)
     yield from of_coverage(whole or home.last, home.coverage, name, (_command("snapshot", home),))
     if provable:

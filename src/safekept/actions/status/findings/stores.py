@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from safekept.core.ages import iso_time, seconds_text
+from safekept.core.errors import clause
 from safekept.core.finding import MEANT, NOT_PROTECTED, NOTE, PARTLY, THIS_MACHINE, Finding
 from safekept.core.next_step import NextStep, Step, read_step
 from safekept.core.objects.address import is_address
@@ -171,10 +172,10 @@ def of_destinations(
             text = f"the copy in {one.name} is {seconds_text(now - one.last)} old"
             yield Finding("push-stale", level, text, (), push)
         elif not one.last:
-            why = f": {one.failure.what}" if one.failure else ""
+            why = f": {clause(one.failure.what)}" if one.failure else ""
             yield Finding("never-pushed", level, f"nothing is in {one.name} yet{why}", (), push)
         elif one.failure:
-            text = f"the last push to {one.name} failed: {one.failure.what}"
+            text = f"the last push to {one.name} failed: {clause(one.failure.what)}"
             yield Finding("push-failed", NOTE, text, (), push)
     if any(one.away for one in copies) or vault.off_host or vault.state not in (OPEN, UNOPENED):
         return

@@ -168,7 +168,7 @@ def export_key(context: UserContext, repository: Repository) -> Secret:
     secret = secret_from_file(context.places.vault_key_file)
     if secret is None:
         raise NoKeyToShow(
-            f"the vault at `{context.places.vault}` was opened with a passphrase; "
+            f"The vault at `{context.places.vault}` was opened with a passphrase; "
             f"there is no key file `{context.places.vault_key_file}`",
             kept="Nothing was written",
             next_steps=("The passphrase opens it everywhere, with restic too",),

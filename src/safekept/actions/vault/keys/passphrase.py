@@ -27,7 +27,7 @@ SHORTEST = 8
 PASSPHRASE_TRIES = 3
 
 SAFE = "Nothing was written to the vault"
-UNTOUCHED = "Nothing was read or changed"
+UNTOUCHED = "Nothing changed"
 
 
 class BadKey(SafekeptError):
@@ -44,7 +44,7 @@ class NoPassphrase(SafekeptError):
     @classmethod
     def given(cls) -> Self:
         return cls(
-            "no passphrase was given, and there is no terminal to ask at",
+            "No passphrase was given, and there is no terminal to ask at",
             kept=SAFE,
             next_steps=(
                 "Run it at a terminal, or give the passphrase with `--passphrase-file PATH`, "
@@ -67,7 +67,7 @@ class PassphraseMismatch(SafekeptError):
     @classmethod
     def typed(cls) -> Self:
         return cls(
-            "what was typed the second time is not what was typed the first time",
+            "What was typed the second time is not what was typed the first time",
             kept=UNTOUCHED,
             next_steps=("Run the command again, and type the same passphrase twice",),
         )
@@ -118,7 +118,7 @@ def check_strength(secret: Secret) -> None:
     """Refuse a new passphrase that would be guessed in an afternoon."""
     if len(secret.text) < SHORTEST:
         raise PassphraseTooShort(
-            f"a passphrase of {len(secret.text)} characters is too short: at least {SHORTEST}",
+            f"A passphrase of {len(secret.text)} characters is too short: at least {SHORTEST}",
             kept=SAFE,
             next_steps=("Choose a longer one; four or five words are good",),
         )

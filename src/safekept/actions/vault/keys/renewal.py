@@ -52,7 +52,7 @@ def renew_key(context: UserContext, repository: Repository) -> Renewed:
     """
     if secret_from_file(context.places.vault_key_file) is None:
         raise NoKeyToRenew(
-            f"the vault at `{context.places.vault}` opens with a passphrase, and with no key file",
+            f"The vault at `{context.places.vault}` opens with a passphrase, and with no key file",
             kept="No key was added or removed",
             next_steps=(
                 NextStep("vault key add", before="Add a new passphrase:"),
@@ -82,7 +82,7 @@ def _as_it_was(context: UserContext) -> Iterator[None]:
     try:
         yield
     except (OSError, KeyUnwritable) as error:
-        why = error.what if isinstance(error, KeyUnwritable) else error.strerror or str(error)
+        why = error.clause if isinstance(error, KeyUnwritable) else error.strerror or str(error)
         raise KeyUnwritable(
             f"The new key could not be put into `{context.places.vault_key_file}`: {why}",
             kept="The key file is as it was, and opens the vault",

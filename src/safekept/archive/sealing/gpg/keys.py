@@ -72,7 +72,7 @@ def find_key(wanted: str, environment: Mapping[str, str]) -> GpgKey:
     found = _listed(wanted, environment)
     if not found:
         raise GpgKeyUnknown(
-            f"there is no public key `{wanted}` in the keyring of gpg",
+            f"There is no public key `{wanted}` in the keyring of gpg",
             kept=NOTHING_WRITTEN,
             next_steps=(
                 "Import it from the machine that has it: `gpg --import FILE`",
@@ -158,7 +158,7 @@ def _cannot(wanted: str, found: _Found, why: str) -> GpgKeyCannotEncrypt:
     elif "disabled" in why:
         steps = [f"Enable it: `gpg --edit-key {fingerprint}`, then type enable and quit"]
     return GpgKeyCannotEncrypt(
-        f"nothing can be sealed to the GPG key `{wanted}` ({fingerprint}): {why}",
+        f"Nothing can be sealed to the GPG key `{wanted}` ({fingerprint}): {why}",
         kept=NOTHING_WRITTEN,
         next_steps=(*steps, *_STEPS_NEW),
         key=wanted,

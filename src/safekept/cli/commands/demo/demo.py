@@ -187,7 +187,7 @@ class Demo:
     def _compare(before: dict[str, tuple[object, ...]], after: dict[str, tuple[object, ...]]) -> None:
         wrong = sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
         if wrong:
-            raise _failed(f"these did not come back as they were: {', '.join(wrong)}")
+            raise _failed(f"These did not come back as they were: {', '.join(wrong)}")
 
     def _prove(self, before: dict[str, tuple[object, ...]], committed: int) -> dict[str, int]:
         import sqlite3

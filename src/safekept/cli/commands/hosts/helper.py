@@ -79,7 +79,7 @@ def stop_command(as_json: bool) -> int:
     while lock_is_held(os.path.join(directory, LOCK)):
         if time.monotonic() > ends:
             raise HelperStays(
-                f"the helper (process {answer[0]['pid']}) was told to end, and is still at work",
+                f"The helper (process {answer[0]['pid']}) was told to end, and is still at work",
                 kept="What it does is finished in any case",
                 next_steps=(NextStep("helper status", before="See whether it is still there:"),),
                 process=int(answer[0]["pid"]),
@@ -161,7 +161,7 @@ def call_command(apart: bool) -> int:
 
 def _bad(why: str) -> BadCall:
     return BadCall(
-        f"standard input is not a call: {why}",
+        f"Standard input is not a call: {why}",
         kept="Nothing was kept, and nothing was changed",
         next_steps=(NextStep("helper call", ("--help",), before="See what a call is:"),),
     )

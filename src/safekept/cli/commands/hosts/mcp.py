@@ -40,7 +40,7 @@ def command(roots: tuple[str, ...]) -> int:
     for place in roots:
         if not os.path.isdir(place):
             raise NoSuchRoot(
-                f"there is no directory `{place}` to be a root",
+                f"There is no directory `{place}` to be a root",
                 kept="No server was started",
                 next_steps=(NextStep("mcp", ("--root", "DIR"), before="Name a directory that is there:"),),
                 root=place,
@@ -49,7 +49,7 @@ def command(roots: tuple[str, ...]) -> int:
         import mcp.server.mcpserver  # noqa: F401 - is it there, and new enough?
     except ImportError as error:
         raise McpMissing(
-            "the MCP server needs the package `mcp`, version 2.3 or newer, which is not installed",
+            "The MCP server needs the package `mcp`, version 2.3 or newer, which is not installed",
             kept="No server was started",
             next_steps=(f"Install it beside safekept: `{installing('mcp>=2.3')}`",),
         ) from error

@@ -209,10 +209,10 @@ def add_command(
     try:
         setting = parse_destination(fields)
     except ValueError as error:
-        raise bad(f"the destination is not as it must be: {error}", "Correct it and run it again") from error
+        raise bad(f"The destination is not as it must be: {error}", "Correct it and run it again") from error
     if any(one.name == setting.name for one in context.choices.destinations):
         raise bad(
-            f"there is a destination called `{setting.name}` already",
+            f"There is a destination called `{setting.name}` already",
             NextStep(
                 "destinations remove",
                 (setting.name,),

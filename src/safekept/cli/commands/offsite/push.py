@@ -80,7 +80,7 @@ def command(
     words = [place_argument(word) for word in places] or [one.name for one in context.choices.destinations]
     if not words:
         raise NoSuchDestination(
-            "no destination is set up, and none was named",
+            "No destination is set up, and none was named",
             kept="Nothing was sent",
             next_steps=(
                 NextStep("destinations add", ("PLACE",), before="Save one:"),
@@ -190,7 +190,7 @@ def _ask(console: Console, context: UserContext, base: PushRequest, words: list[
     if not console.can_ask():
         again = console.command("push", *words, "--prune")
         raise ConsentNeeded(
-            "deleting in a destination needs your consent",
+            "Deleting in a destination needs your consent",
             kept="Nothing was sent or deleted",
             next_steps=(f"See the plan: `{again} --dry-run`", f"Agree to it: `{again} --yes`"),
         )

@@ -44,7 +44,7 @@ def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> An
         try:
             return ctx.invoke(restore_snapshot, snapshot="latest", paths=words, **options)
         except NothingMatches as nothing:
-            nothing.what = f"{error.what}, and {nothing.what}"
+            nothing.what = f"{error.what}, and {nothing.clause}"
             if error.facts.get("meant"):
                 nothing.next_steps = (error.next_steps[0], *nothing.next_steps)
             raise nothing from error

@@ -226,7 +226,7 @@ def remove_command(
     found = installed(context) or find_leftovers(machine, user_name, os.getuid())
     if found is None:
         raise NotInstalled(
-            "no schedule was installed from here",
+            "No schedule was installed from here",
             kept="Nothing was changed",
             next_steps=(NextStep("schedule show", before="See what is known:"),),
         )

@@ -80,7 +80,7 @@ def machine_of(settings: Settings) -> Machine:
 def require_root(system: bool) -> None:
     if system and os.geteuid() != 0:
         raise NeedsRoot(
-            "a schedule of the system is installed and removed by root",
+            "A schedule of the system is installed and removed by root",
             kept="Nothing was changed",
             next_steps=("Run the command with `sudo`, or leave `--system` away for a schedule of your own",),
         )

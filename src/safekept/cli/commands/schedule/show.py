@@ -75,7 +75,7 @@ def run_command(
         # The work is being done; a timer that looks in meanwhile has nothing to complain about.
         console.document({"state": "running", "what": error.what})
         if not quiet:
-            console.line(f"Nothing to do: {error.what}")
+            console.line(f"Nothing to do: {error.clause}")
         return 0
     console.finish()
     bad = run.state in ("incomplete", "failed")

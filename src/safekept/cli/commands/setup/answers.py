@@ -274,7 +274,7 @@ def _indented(console: Console, text: Step) -> None:
 
 
 def _say_unusable(console: Console, error: SafekeptError, place: str) -> None:
-    _indented(console, f"{path_text(place)} does not work: {error.what}")
+    _indented(console, f"{path_text(place)} does not work: {error.clause}")
     for step in _typed_there(error, place):
         _indented(console, step)
 

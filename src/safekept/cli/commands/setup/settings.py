@@ -65,7 +65,7 @@ def _known(key: str) -> Setting:
         return found[key]
     near = get_close_matches(key, found, 1)
     raise BadSetting(
-        f"there is no setting called `{key}`",
+        f"There is no setting called `{key}`",
         kept="Nothing was changed",
         next_steps=(
             *(NextStep("settings", (name,), before="Did you mean") for name in near),

@@ -155,7 +155,7 @@ def _consent(console: Console, *, yes: bool, stores: bool, word: str) -> None:
             return
         if not console.can_ask():
             raise ConsentNeeded(
-                "deleting every snapshot and checkpoint on this machine needs your consent",
+                "Deleting every snapshot and checkpoint on this machine needs your consent",
                 kept="Nothing was changed",
                 next_steps=(
                     NextStep("uninstall", ("--stores", "--dry-run"), before="See what would go:"),
@@ -171,7 +171,7 @@ def _consent(console: Console, *, yes: bool, stores: bool, word: str) -> None:
         return
     if not console.can_ask():
         raise ConsentNeeded(
-            "taking safekept out of your agents' settings needs your consent",
+            "Taking safekept out of your agents' settings needs your consent",
             kept="Nothing was changed",
             next_steps=(
                 NextStep("uninstall", ("--dry-run",), before="See what would go:"),

@@ -131,7 +131,7 @@ def repair_command(yes: bool, dry_run: bool, as_json: bool) -> int:
         if not yes:
             if not console.can_ask():
                 raise ConsentNeeded(
-                    "mending the vault needs your consent",
+                    "Mending the vault needs your consent",
                     kept="Nothing was changed",
                     next_steps=(
                         NextStep("vault repair", ("--dry-run",), before="See what it would do:"),
@@ -214,7 +214,7 @@ def prune_command(now: bool, yes: bool, dry_run: bool, as_json: bool) -> int:
             if not console.can_ask():
                 again = "safekept vault prune --now" if now else "safekept vault prune"
                 raise ConsentNeeded(
-                    "deleting for good needs your consent",
+                    "Deleting for good needs your consent",
                     kept="Nothing was deleted",
                     next_steps=(f"See the plan: `{again} --dry-run`", f"Agree to it: `{again} --yes`"),
                 )

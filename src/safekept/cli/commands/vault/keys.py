@@ -117,7 +117,7 @@ def remove_command(id: str, yes: bool, dry_run: bool, as_json: bool) -> int:
         if not yes:
             if not console.can_ask():
                 raise ConsentNeeded(
-                    f"removing the key {named} needs your consent",
+                    f"Removing the key {named} needs your consent",
                     kept="No key was removed",
                     next_steps=(NextStep("vault key remove", (key.id[:8], "--yes"), before="Agree to it:"),),
                 )
@@ -150,7 +150,7 @@ def renew_command(yes: bool, as_json: bool) -> int:
         if not yes:
             if not console.can_ask():
                 raise ConsentNeeded(
-                    f"a new key in the place of {repository.key_id[:8]} needs your consent",
+                    f"A new key in the place of {repository.key_id[:8]} needs your consent",
                     kept="No key was added or removed",
                     next_steps=(NextStep("vault key renew", ("--yes",), before="Agree to it:"),),
                 )

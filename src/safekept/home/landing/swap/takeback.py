@@ -320,7 +320,7 @@ class _Back:
 def _not_taken_back(directory: LandingDirectory, home: str, failures: list[str]) -> LandingNotTakenBack:
     named = "; ".join(failures[:3]) + (" …" if len(failures) > 3 else "")
     return LandingNotTakenBack(
-        f"an interrupted landing could not be taken back completely: {named}",
+        f"An interrupted landing could not be taken back completely: {named}",
         kept=f"Everything it replaced is kept in `{directory.replaced}`",
         next_steps=(
             "Remove the cause (stop the program that holds the file, or make room on the disk)",

@@ -118,7 +118,7 @@ def consent(console: Console, what: str, again: list[str], agree: str) -> None:
     """Ask at a terminal; refuse where there is nobody to ask."""
     if not console.can_ask():
         raise ConsentNeeded(
-            f"this needs your consent: {what}",
+            f"This needs your consent: {what}",
             kept="Nothing was changed",
             next_steps=(
                 f"See the plan: `{console.command(*again, '--dry-run')}`",
