@@ -18,6 +18,16 @@ def seconds_text(seconds: float) -> str:
     return f"{int(seconds // 86400):,} days"
 
 
+#: Seconds by which two clocks may differ before a time is called one of the future.
+_ASKEW = 120.0
+
+
+def ago_text(when: float, now: float | None = None) -> str:
+    """`5 min ago`: the one way to say an age, so that no two screens disagree."""
+    seconds = (time.time() if now is None else now) - when
+    return f"{seconds_text(max(0.0, seconds))} ago" if seconds >= -_ASKEW else "in the future"
+
+
 def size_text(count: float) -> str:
     """1536 -> '1.5 KB'. Powers of 1024, as file managers show them."""
     for unit in ("B", "KB", "MB", "GB"):

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from safekept.core.ages import ago_text
 from safekept.core.events import Listener
 from safekept.schedule import tasks
 from safekept.schedule.tasks import DAY, Cadence, State, StepNote, Task, TaskHistory, overdue_since
@@ -167,8 +168,7 @@ def _ended(step: StepNote) -> str:
 
 def _overdue_text(task: Task, past: TaskHistory, step: StepNote | None, now: float) -> str:
     since = past.succeeded or past.since
-    days = (now - since) / DAY
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(since))
     last = f"last done well {when}" if past.succeeded else f"never done well since {when}"
     why = step.text if step is not None and step.text else past.text
-    return f"{_what(task)} is overdue: {last}, {days:.1f} days ago" + (f"; {why}" if why else "")
+    return f"{_what(task)} is overdue: {last}, {ago_text(since, now)}" + (f"; {why}" if why else "")

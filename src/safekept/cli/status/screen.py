@@ -14,7 +14,7 @@ from safekept.actions.status.home_summary import LastSnapshot
 from safekept.actions.status.schedule_status import ScheduleStatus
 from safekept.actions.status.status import Status
 from safekept.actions.status.vault_status import NONE, OPEN
-from safekept.core.ages import seconds_text
+from safekept.core.ages import ago_text, seconds_text
 from safekept.core.entries import Outcome
 from safekept.core.finding import MACHINE_LOST, NOT_PROTECTED, PARTLY, THIS_MACHINE
 from safekept.core.next_step import NextStep, Step
@@ -83,7 +83,7 @@ def _show_all(screen: Screen, status: Status) -> None:
             continue  # that is a reason, and reported above
         screen.fact("Also kept", f"{screen.path(home.home)}: {_snapshot(home.last, status.time)}", top=True)
     for home in gone:
-        last = f", the last {_ago(home.last.time, status.time)}" if home.last else ""
+        last = f", the last {ago_text(home.last.time, status.time)}" if home.last else ""
         screen.fact(
             "Gone",
             f"{screen.path(home.home)} is not here any more: {count_text(home.snapshots, 'snapshot')}{last}",
@@ -114,7 +114,7 @@ def _show_home(screen: Screen, status: Status, home: HomeStatus) -> None:
         screen.heading(f"No {home.layout.replace('-', ' ').title()} home at {screen.path(home.home)}")
     screen.fact("Snapshot", _snapshot(home.last, now) if home.last else "none yet")
     if home.last and home.last.databases != "sound" and home.verified:
-        screen.fact("", f"the last verified one: {_ago(home.verified.time, now)} ({home.verified.short})")
+        screen.fact("", f"the last verified one: {ago_text(home.verified.time, now)} ({home.verified.short})")
     archive = home.archive
     if archive is not None:  # nobody needs one
         size = f", {size_text(archive.bytes)}" if archive.bytes is not None else ""
@@ -123,7 +123,7 @@ def _show_home(screen: Screen, status: Status, home: HomeStatus) -> None:
         if archive.sealed:
             seal = "sealed, with its key on this machine" if archive.key_here else "sealed"
         where = screen.path(archive.path) if archive.there else "not where it was written any more"
-        screen.fact("Archive", f"{_ago(archive.time, now)}{size}, {seal}{state}: {where}")
+        screen.fact("Archive", f"{ago_text(archive.time, now)}{size}, {seal}{state}: {where}")
     screen.fact("Off-host", _off_host(status))
     if here := [one for one in status.destinations if not one.away]:
         why = here[0].here if len({one.here for one in here}) == 1 else "would be lost with this machine"
@@ -156,7 +156,7 @@ def _show_lean(screen: Screen, lean: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def _snapshot(last: LastSnapshot, now: float) -> str:
-    parts = ["in the future: a clock is wrong" if last.future else _ago(last.time, now), last.kind]
+    parts = ["in the future: a clock is wrong" if last.future else ago_text(last.time, now), last.kind]
     parts.append(incomplete_text(last))
     if last.partial and last.kind != "quick":
         parts.append("partial")
@@ -183,8 +183,8 @@ def _copies(found: Sequence[DestinationStatus], now: float) -> str:
     """When each of them got its last copy."""
     words = []
     for one in found:
-        when = _ago(one.last, now) if one.last else "never"
-        failed = f"; FAILED {_ago(one.failure.time, now)}" if one.failure else ""
+        when = ago_text(one.last, now) if one.last else "never"
+        failed = f"; FAILED {ago_text(one.failure.time, now)}" if one.failure else ""
         kept = ", and nothing here can delete it" if one.keeps else ""
         words.append(f"{path_text(one.name)} {when}{kept}{failed}")
     return ", ".join(words)
@@ -194,14 +194,14 @@ def _proven(screen: Screen, home: HomeStatus, now: float) -> str:
     proof, drill = home.proof, home.drill
     if drill is not None and not drill.ok:
         rows = ", ".join(row.check for row in drill.failed)  # the first line of the screen says why
-        before = f"; before that, {_ago(proof.started, now)}" if proof else ""
-        return f"FAILED {_ago(drill.started, now)}: {rows}{before}"
+        before = f"; before that, {ago_text(proof.started, now)}" if proof else ""
+        return f"FAILED {ago_text(drill.started, now)}: {rows}{before}"
     if proof is None:
         command = screen.console.command("drill", *home.named)
         return f"never: `{command}`" if home.last else "never"
     name = proof.name[:8] if proof.subject == "snapshot" else path_text(proof.name)
     small = ", a sample" if proof.small else ""
-    return f"{_ago(proof.started, now)}, {proof.subject} {name}{small}"
+    return f"{ago_text(proof.started, now)}, {proof.subject} {name}{small}"
 
 
 def _show_gaps(screen: Screen, home: HomeStatus) -> None:
@@ -262,7 +262,7 @@ def _show_vault(screen: Screen, status: Status) -> None:
         checked: Step = NextStep("vault check", before="never checked:")
     else:
         read = ", every byte read" if check.read_data >= 1 else ""
-        checked = f"{'sound' if check.sound else 'DAMAGED'}, checked {_ago(check.time, now)}{read}"
+        checked = f"{'sound' if check.sound else 'DAMAGED'}, checked {ago_text(check.time, now)}{read}"
     screen.fact("Health", checked)
     screen.fact("Key", _key(screen, status))
     if vault.old_keys:
@@ -294,7 +294,7 @@ def _key(screen: Screen, status: Status) -> str:
         stored = NextStep("vault kit", ("--stored",), before="Stored elsewhere?")
         where_it_is = f" ({files})" if files else ""
         spare.append(
-            f"a kit written {_ago(vault.kit, status.time)}{where_it_is}. {screen.console.step(stored)}"
+            f"a kit written {ago_text(vault.kit, status.time)}{where_it_is}. {screen.console.step(stored)}"
         )
     return f"{where}; also {', '.join(spare)}" if spare else f"only copy: {where}"
 
@@ -307,7 +307,7 @@ def _show_projects(screen: Screen, status: Status) -> None:
         advice = f": `{command}`" if waiting else ""
         screen.fact("Projects", f"no checkpoints yet{advice}", top=True)
         return
-    last = f", the last checkpoint {_ago(kept.last, status.time)}" if kept.last else ""
+    last = f", the last checkpoint {ago_text(kept.last, status.time)}" if kept.last else ""
     names = count_text(len(kept.projects), "project")
     screen.fact("Projects", f"{names}{last}, {size_text(kept.bytes)}", top=True)
     troubled = [one for one in kept.projects if one.failing or one.unprotected or one.limited]
@@ -355,7 +355,7 @@ def _runs(schedule: ScheduleStatus, now: float) -> str:
     """When it ran and runs again."""
     if not schedule.last:
         return f"first run {clock_text(schedule.next, now)}" if schedule.next else "no run yet"
-    last = f"last run {_ago(schedule.last, now)}, {schedule.state}"
+    last = f"last run {ago_text(schedule.last, now)}, {schedule.state}"
     return f"{last}; next {clock_text(schedule.next, now)}" if schedule.next else last
 
 
@@ -370,7 +370,3 @@ def clock_text(when: float, now: float) -> str:
     # Before six in the morning is still the night before, to whoever reads this.
     night = then.hour < 6 and (days == 1 or today.hour < 6)
     return f"{'tonight' if night else 'tomorrow' if days else 'today'} at {then:%H:%M}"
-
-
-def _ago(when: float, now: float) -> str:
-    return f"{seconds_text(now - when)} ago" if when <= now else "in the future"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from safekept.actions.status.host_status import ELSEWHERE, HALF, HostStatus
-from safekept.core.ages import seconds_text
+from safekept.core.ages import ago_text
 
 from ..console import Console, count_text, path_text
 from ..screen import Screen
@@ -98,15 +98,11 @@ def host_lines(console: Console, one: HostStatus, now: float | None = None) -> l
     if scopes and len(scopes) == len(one.places):
         words[0] += f" in {', '.join(scopes)}"
     if one.calls.last_call:
-        words.append(f"last call {_ago(one.calls.last_call, now)}")
+        words.append(f"last call {ago_text(one.calls.last_call, now)}")
         kept = one.calls.last_checkpoint
-        words.append(f"last checkpoint {_ago(kept, now)}" if kept else "no checkpoint yet")
+        words.append(f"last checkpoint {ago_text(kept, now)}" if kept else "no checkpoint yet")
         if one.silent_since and one.waiting:
             words.append(f"none since it was connected anew ({one.waiting})")
     else:
         words.append(f"has not called yet ({one.waiting})" if one.waiting else "has not called yet")
     return [", ".join(words), *wrong]
-
-
-def _ago(when: float, now: float) -> str:
-    return f"{seconds_text(max(0.0, now - when))} ago"

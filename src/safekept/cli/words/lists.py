@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from safekept.core.ages import ago_text
 from safekept.core.errors import ConsentNeeded
 
 from ..console import Console, count_text, path_text
@@ -19,16 +20,14 @@ if TYPE_CHECKING:
 SHOWN = 10
 _NARROWEST = 10  # of a column that is cut
 _ROOM, _BELOW = 20, 6  # what the last column of a table wants at least, and its margin where it gets less
-_UNITS = ((90, "s", 1), (90, "min", 60), (36, "h", 3600))
+_DATED = 48 * 3600  # seconds; from there on a list shows the date, as `core/ages` begins to count days
 
 
 def ago(time_ns: int, now_ns: int | None = None) -> str:
     """`12 s ago`, `5 min ago`, `3 h ago`, then the date; a time ahead of the clock as the date, too."""
-    seconds = ((time.time_ns() if now_ns is None else now_ns) - time_ns) / 1e9
-    if 0 <= seconds < 36 * 3600:
-        for limit, unit, size in _UNITS:
-            if seconds / size < limit:
-                return f"{int(seconds // size)} {unit} ago"
+    now_ns = time.time_ns() if now_ns is None else now_ns
+    if 0 <= (now_ns - time_ns) / 1e9 < _DATED:
+        return ago_text(time_ns / 1e9, now_ns / 1e9)
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(time_ns / 1e9))
 
 

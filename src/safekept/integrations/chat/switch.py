@@ -5,11 +5,10 @@ Each returns what to say, the same as data, and whether it was done.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from safekept.actions.hosts.sessions import SWITCH, set_switch, switch
-from safekept.core.ages import seconds_text
+from safekept.core.ages import ago_text
 from safekept.core.errors import SafekeptError
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ def status(conversation: Conversation) -> Said:
         lines.append(f"{SWITCH} is `{found.strange[:20]}`, which is neither 0 nor 1.")
     project, count, newest = _project(conversation)
     if project:
-        age = f", the last one {_ago(newest)}" if count else ""
+        age = f", the last one {ago_text(newest / 1e9)}" if count else ""
         lines.append(f"{project}: {count} checkpoint{'s' * (count != 1)}{age}.")
     else:
         lines.append(f"{conversation.directory} is not a project: only files that a tool names are kept.")
@@ -113,7 +112,3 @@ def _project(conversation: Conversation) -> tuple[str, int, int]:
     except (SafekeptError, OSError):
         return project, 0, 0
     return project, len(points), max((point.time_ns for point in points), default=0)
-
-
-def _ago(time_ns: int) -> str:
-    return f"{seconds_text(max(0.0, time.time() - time_ns / 1e9))} ago"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import pwd
-import time
 
 import click
 
 from safekept.actions.keeper.keeper_status import KeeperStatus, asked, socket_of
+from safekept.core.ages import ago_text
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 from safekept.core.owner import by_root
 
-from ...console import Console, count_text, size_text, time_text
+from ...console import Console, count_text, size_text
 from ...options import start
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
@@ -50,19 +50,20 @@ def _show(console: Console, found: KeeperStatus) -> None:
     if newest is None:
         console.heading("The keeper runs, and holds nothing of yours yet", False)
     else:
-        age = time_text(max(0.0, time.time() - found.confirmed))
         held = f"{count_text(newest.points, 'point')} in {count_text(newest.files, 'file')}"
-        console.heading(f"The keeper holds your stores as they were {age} ago: {held}", found.counts)
+        age = ago_text(found.confirmed)
+        console.heading(f"The keeper holds your stores as they were {age}: {held}", found.counts)
     if found.why_not:
         console.line(f"It does not count: {found.why_not}")
         console.line("Run the agent as a user of its own that cannot, or use a destination off this host")
     console.line(f"  {size_text(found.used)} of {size_text(found.quota)} used")
     console.line(f"  {count_text(found.manifests, 'state')}, each kept for {found.keep_days:g} days")
     if found.alarm.full:
-        console.line(f"  FULL since {_ago(found.alarm.full)}: nothing new is taken, and nothing is deleted")
+        age = ago_text(found.alarm.full)
+        console.line(f"  FULL since {age}: nothing new is taken, and nothing is deleted")
     if found.alarm.pinned:
         console.line(
-            f"  ALARM: {_ago(found.alarm.since)} your stores shrank to less than half. What they were "
+            f"  ALARM: {ago_text(found.alarm.since)} your stores shrank to less than half. What they were "
             f"before is kept until root says that this was meant"
         )
         console.line(f"  {by_root(_line(console, os.geteuid()))}")
@@ -70,10 +71,6 @@ def _show(console: Console, found: KeeperStatus) -> None:
 
 def _line(console: Console, user: int) -> str:
     return console.command("keeper", "acknowledge", _name(user))
-
-
-def _ago(moment: float) -> str:
-    return f"{time_text(max(0.0, time.time() - moment))} ago"
 
 
 def _rooms(path: str) -> list[dict[str, object]]:
@@ -86,7 +83,7 @@ def _rooms(path: str) -> list[dict[str, object]]:
 def _show_room(console: Console, one: dict[str, object]) -> None:
     newest, alarm = one["newest"], one["alarm"]
     assert isinstance(alarm, dict)
-    age = f"as of {_ago(float(newest['confirmed']))}" if isinstance(newest, dict) else "nothing yet"
+    age = f"as of {ago_text(float(newest['confirmed']))}" if isinstance(newest, dict) else "nothing yet"
     user = int(str(one["user"]))
     console.line(f"{_name(user)}: {age}, {size_text(int(str(one['used'])))}")
     if alarm["pinned"]:
