@@ -93,6 +93,11 @@ def given_passphrase(settings: Settings) -> Callable[[], str] | None:
     return (lambda: ask("", False)) if ask is not None else None
 
 
+def named_identities() -> tuple[str, ...]:
+    """The files that an option of this very command named."""
+    return _meta(_IDENTITIES) or ()
+
+
 def words_again() -> list[str]:
     """The options of this command that name keys, for the same command from any directory."""
     words = [word for path in _meta(_IDENTITIES) or () for word in ("--identity", path)]

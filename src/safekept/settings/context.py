@@ -104,6 +104,7 @@ def context_of(settings: Settings, *, source: str = "", actor: str = "") -> User
         notify=notify_targets(settings),
         schedule=schedule_plan(settings),
         identities=settings.texts("seal.identity"),
+        escrow=settings.texts("escrow"),
     )
     caller = Caller(
         actor=_actor(settings) or actor or "person",

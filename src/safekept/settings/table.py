@@ -58,6 +58,12 @@ SETTINGS = (
         "",
         "a command that prints the passphrase of sealed archives, for when nobody can be asked",
     ),
+    Setting(
+        "escrow",
+        list,
+        [],
+        "age and SSH keys; the kit, sealed to them, goes beside every copy of the vault",
+    ),
     Setting("vault.path", str, "", "where the vault is; empty means `safekept/vault` in your data directory"),
     Setting(
         "vault.key_file",

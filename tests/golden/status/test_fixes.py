@@ -31,6 +31,7 @@ from support.users.troubles import (
     cut_off_in_setup,
     damaged,
     elsewhere,
+    escrow_missing,
     failed_last_night,
     failing_calls,
     fallen_silent,
@@ -126,6 +127,7 @@ WORLDS: dict[str, tuple[Callable[[object], State], set[str]]] = {
     "led out": (led_out, {"leads-out"}),
     "parts only": (parts_only, {"no-whole-snapshot"}),
     "kit overtaken": (kit_overtaken, {"kit-outdated"}),
+    "escrow missing": (escrow_missing, {"escrow-stale"}),
     "no journal": (no_journal, {"journal-unreadable"}),
     "seat belt left open": (seat_belt_left_open, {"seat-belt-open"}),
 }

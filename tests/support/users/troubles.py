@@ -399,6 +399,20 @@ def kit_overtaken(directory) -> State:
     return state
 
 
+def escrow_missing(directory) -> State:
+    """A key for escrow was written into the settings, and nothing was pushed since."""
+    from pyrage import x25519
+
+    state = made("fresh", directory)
+    settings(state, "usb")
+    path = os.path.join(state.user, ".config", "safekept", "config.toml")
+    with open(path) as file:
+        text = file.read()
+    with open(path, "w") as file:
+        file.write(f'escrow = ["{x25519.Identity.generate().to_public()}"]\n{text}')
+    return state
+
+
 def no_journal(directory) -> State:
     state = made("fresh", directory)
     os.unlink(state.context.journal.path)

@@ -109,6 +109,8 @@ class Choices:
     schedule: Plan | None = None
     #: Files with private keys that open sealed archives.
     identities: tuple[str, ...] = ()
+    #: Whose keys open the kit that goes beside every copy of the vault.
+    escrow: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,7 +194,7 @@ def _one(
     overdue = request.overdue_hours * 3600
     vault = look_from_outside(objects, name, place)
     try:
-        with _opened(context, request, place) as repository:
+        with _opened(context, request, objects, name, place) as repository:
             look_inside(vault, repository, overdue, request.counts, now)
     except (WrongKey, KeyMissing):
         vault.state, vault.reason = LOCKED, "no key that was given opens it"
@@ -208,8 +208,19 @@ def _one(
 
 
 @contextlib.contextmanager
-def _opened(context: UserContext, request: FleetRequest, place: str) -> Iterator[Repository]:
-    """With the first key that fits; the last refusal where none does."""
+def _opened(
+    context: UserContext, request: FleetRequest, objects: ObjectStore, directory: str, place: str
+) -> Iterator[Repository]:
+    """With the kit in escrow where an identity opens it, else with the first key that fits; the last refusal
+    where none does."""
+    if context.choices.identities:
+        from ..vault.keys.escrow import opened_by_escrow
+
+        found = opened_by_escrow(context, objects, directory, place)
+        if found is not None:
+            with found[0]:
+                yield found[0]
+            return
     # A key file that is named after its vault is tried first: with a thousand of each, that is what counts.
     name = os.path.basename(place.rstrip("/"))
     named = sorted(request.keys, key=lambda path: not os.path.basename(path).startswith(name))

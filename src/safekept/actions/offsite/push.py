@@ -32,6 +32,7 @@ from ..alarms.alarms import DESTINATION, OVERDUE, end_alarms
 from ..base.context import UserContext
 from ..base.operations.stores import PushFacts
 from ..base.record import record, recording
+from ..vault.keys.escrow import send_escrow
 from ..vault.keys.keys import removed_keys, require_recovery_access
 from ..vault.keys.kit_record import acknowledge_kit
 from ..vault.opening import open_vault, vault_exists
@@ -302,6 +303,9 @@ def _mirror(
                 result.notes.append(_NOT_OURS)
         if request.dry_run:
             return
+        if trouble := send_escrow(context, repository, target.objects, setting.url):
+            result.notes.append(trouble)
+            result.state = INCOMPLETE
         lanes = setting.connections or objects.lanes
         mirrored = carry_out(plan, repository.storage, target, lanes=lanes, check=check, listener=listener)
         mirrored.problems += lost_packs(repository, plan.packs)

@@ -91,7 +91,10 @@ class VaultStatus:
     check: LastCheck | None = None
     kit: float = 0.0  # when the kit was last written; 0: never
     kits: KitStatus = field(default_factory=KitStatus)  # which of them can be counted on
-    recovery_access: str = ""  # what opens it without this host: "passphrase", "kit" (said to be kept), or ""
+    recovery_access: str = (
+        ""  # what opens it without this host: "passphrase", "kit" (said to be kept), "escrow", or ""
+    )
+    escrow: str = ""  # why the kit in escrow is not as the settings say; empty: it is, or none is wanted
     here: str = ""  # why it would be lost with this machine, where its address does not say so
     growth: Growth = field(default_factory=Growth)
 
@@ -136,6 +139,7 @@ class VaultStatus:
             "old_keys": [key.as_dict() for key in self.old_keys],
             "key_file": self.key_file or None,
             "second_way": self.recovery_access or None,
+            "escrow_trouble": self.escrow or None,
             "kit_written": iso_time(self.kit),
             "kit_files": list(self.kits.files),
             "kit_stored": iso_time(self.kits.stored),
@@ -226,6 +230,7 @@ def vault_from_outside(context: UserContext, recent: Recent) -> Iterator[VaultVi
         here=_here(context, place),
         keys=keys,
         recovery_access=recovery_access_from_outside(context, known_vault(context)),
+        escrow=_escrow(context, known_vault(context), keys),
     )
     yield VaultView(status)
 
@@ -258,6 +263,7 @@ def _look(context: UserContext, repository: Repository, recent: Recent, now: flo
         kits=_kits(context, repository.id, keys, recent),
         here=_here(context, context.places.vault),
         recovery_access=recovery_access(context, repository),
+        escrow=_escrow(context, repository.id, keys),
         growth=growth_of(snapshots, now),
     )
     return VaultView(status, repository, snapshots)
@@ -307,6 +313,14 @@ def _kits(context: UserContext, vault: str, keys: Sequence[ListedKey], recent: R
         written = written_kit(context, vault, lambda _: recent.kit)
         return kit_status(context, vault, [key.id for key in keys], written)
     return KitStatus()
+
+
+def _escrow(context: UserContext, vault: str, keys: Sequence[ListedKey]) -> str:
+    if not context.choices.escrow:
+        return ""
+    from ..vault.keys.escrow import escrow_trouble
+
+    return escrow_trouble(context, vault, [key.id for key in keys])
 
 
 def _here(context: UserContext, place: str) -> str:

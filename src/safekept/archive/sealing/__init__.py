@@ -13,6 +13,7 @@ from safekept.core.doors import doors
 if TYPE_CHECKING:
     from .age.file import sealed_bytes
     from .age.keys import AgeIdentity, Passphrase
+    from .documents import LONGEST_DOCUMENT, document_keys, open_document, seal_document
     from .seal import Identity, Seal, make_seal, needs_key_file
 
 __getattr__ = doors(
@@ -20,6 +21,7 @@ __getattr__ = doors(
     {
         "age.file": "sealed_bytes",
         "age.keys": "AgeIdentity Passphrase",
+        "documents": "LONGEST_DOCUMENT document_keys open_document seal_document",
         "seal": "Identity Seal make_seal needs_key_file",
     },
 )

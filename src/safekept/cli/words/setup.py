@@ -88,7 +88,11 @@ def _there(screen: Screen, found: Survey, at: str) -> list[tuple[str, str]]:
     """What needs no question any more."""
     status, lines = found.status, []
     if found.has_vault:
-        opened = {"passphrase": "a recovery passphrase opens it too", "kit": "its kit is kept elsewhere"}
+        opened = {
+            "passphrase": "a recovery passphrase opens it too",
+            "kit": "its kit is kept elsewhere",
+            "escrow": "its kit is in escrow",
+        }
         more = opened.get(found.recovery_access, "")
         lines.append(("Vault", screen.path(status.vault.place) + (f"; {more}" if more else "")))
     for place in status.destinations:

@@ -91,6 +91,7 @@ def of_vault(vault: VaultStatus, copies: Sequence[DestinationStatus]) -> Iterato
     if vault.state in (OPEN, UNOPENED):
         yield from _of_key(vault, any(one.away for one in copies) or vault.off_host)
         yield from _of_kit(vault)
+        yield from _of_escrow(vault)
 
 
 def _put_aside(vault: VaultStatus) -> Iterator[Step]:
@@ -152,6 +153,13 @@ def _of_kit(vault: VaultStatus) -> Iterator[Finding]:
             "vault kit", ("--stored",), before=f"Store {newer} instead of the old one, then say so:"
         )
     yield Finding("kit-outdated", THIS_MACHINE if kits.outdated else NOTE, text, (), (fix,))
+
+
+def _of_escrow(vault: VaultStatus) -> Iterator[Finding]:
+    """Whoever looks after this machine counts on the kit beside the copies."""
+    if vault.escrow:
+        level = NOTE if vault.recovery_access else THIS_MACHINE
+        yield Finding("escrow-stale", level, vault.escrow, (), (NextStep("push", before="Send it:"),))
 
 
 def _same_disk(one: str, other: str) -> bool:

@@ -206,7 +206,7 @@ def write_exported_key(path: str, text: str) -> None:
 # on a kit that a person says is kept elsewhere. Which of them there is, is asked of the vault itself and
 # of a small file of ours, not of the journal.
 
-KIT = "kit"
+KIT, ESCROW = "kit", "escrow"
 
 
 class NoRecoveryAccess(SafekeptError):
@@ -214,7 +214,7 @@ class NoRecoveryAccess(SafekeptError):
 
 
 def recovery_access(context: UserContext, repository: Repository) -> str:
-    """What opens this vault when its key file is lost: `passphrase`, `kit`, or nothing ("")."""
+    """What opens this vault when its key file is lost: `passphrase`, `kit`, `escrow`, or nothing ("")."""
     if any(key.kind not in ("", GENERATED) for key in listed_keys(repository)):
         return PASSPHRASE
     with contextlib.suppress(OSError):  # where nobody can tell, there is none
@@ -231,15 +231,25 @@ def recovery_access_from_outside(context: UserContext, vault_id: str) -> str:
 
 
 def _by_kit(context: UserContext, vault: str, keys: Sequence[str]) -> str:
-    """A kit that is kept elsewhere, unless its key was taken away since."""
+    """A kit that is kept elsewhere, unless its key was taken away since; or one in escrow."""
     stored = stored_kit(context, vault)
     gone = stored is not None and stored.key and keys and stored.key not in keys
-    return KIT if stored is not None and not gone else ""
+    if stored is not None and not gone:
+        return KIT
+    if not context.choices.escrow:
+        return ""
+    from .escrow import escrow_holds
+
+    return ESCROW if escrow_holds(context, vault, keys) else ""
 
 
 def require_recovery_access(context: UserContext, repository: Repository) -> str:
     """The same; NoRecoveryAccess where there is none."""
+    from .escrow import can_escrow
+
     found = recovery_access(context, repository)
+    if not found and can_escrow(context) and secret_from_file(context.places.vault_key_file) is not None:
+        found = ESCROW  # the kit goes first, and then the vault
     if found:
         return found
     raise NoRecoveryAccess(

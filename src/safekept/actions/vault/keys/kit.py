@@ -78,7 +78,7 @@ class Kit:
 
 def make_kit(context: UserContext, repository: Repository) -> Kit:
     """Everything that a person needs who has this page, the vault, and restic."""
-    key, key_id = _key_of(context, repository)
+    key, key_id = key_on_kit(context, repository)
     snapshots, _ = list_snapshots(repository)
     homes: dict[str, bool] = {}  # and whether a snapshot holds it whole
     for snapshot in reversed(snapshots):
@@ -142,7 +142,7 @@ def restic_name(destination: DestinationSetting, directory: str) -> str:
     return f"{destination.url.rstrip('/')}/{directory}"
 
 
-def _key_of(context: UserContext, repository: Repository) -> tuple[str, str]:
+def key_on_kit(context: UserContext, repository: Repository) -> tuple[str, str]:
     """The key in the key file, and its id; empty where a passphrase opens the vault."""
     secret = secret_from_file(context.places.vault_key_file)
     if secret is None:
@@ -338,6 +338,7 @@ class ReadKit:
     variables: Mapping[str, str] = field(default_factory=dict)  # what the commands on it set
     vault_id: str = ""
     written: str = ""  # when, as it stands there
+    machine: str = ""
 
     @property
     def written_before(self) -> float:
@@ -357,7 +358,12 @@ def read_kit(path: str) -> ReadKit | None:
     """Read a kit, as text or as HTML; None where the file is none."""
     if not is_kit(path):
         return None
-    text = read_start(path, _LONGEST).decode("utf-8", "surrogateescape").replace("\r\n", "\n")
+    return parse_kit(read_start(path, _LONGEST).decode("utf-8", "surrogateescape"))
+
+
+def parse_kit(text: str) -> ReadKit:
+    """What a kit says, by its text."""
+    text = text.replace("\r\n", "\n")
     if "<html" in text[:200]:
         text = html.unescape(re.sub(r"<[^>]*>", " ", text.replace("</td><td>", " ")))
     key = re.search(r"^\s*Key\s+([A-Z2-7]{4}(?:-[A-Z2-7]{4})+)\s*$", text, re.MULTILINE)
@@ -369,6 +375,7 @@ def read_kit(path: str) -> ReadKit | None:
             variables[name] = value
         places.append(words[2])
     vault = re.search(r"^\s*Vault id\s+([0-9a-f]{64})\s*$", text, re.MULTILINE)
+    machine = re.search(r"^\s*Machine\s+(\S+)\s*$", text, re.MULTILINE)
     when = re.search(r"^\s*Written\s+([\d-]+ [\d:]+(?: [+-]\d{4})?)\s*$", text, re.MULTILINE)
     return ReadKit(
         key[1] if key else "",
@@ -376,6 +383,7 @@ def read_kit(path: str) -> ReadKit | None:
         variables,
         vault[1] if vault else "",
         when[1] if when else "",
+        machine[1] if machine else "",
     )
 
 

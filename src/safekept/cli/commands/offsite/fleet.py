@@ -15,7 +15,7 @@ from safekept.core.ages import seconds_text
 
 from ...console import Console, count_text, path_text, screen_width, size_text
 from ...options import place_or_file, start
-from ...sealing import given_passphrase, passphrase_options
+from ...sealing import given_passphrase, identity_options
 from ...status.prometheus import Metric, Sample, rendered
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def fleet_width() -> int:
     multiple=True,
     help="A key to try, beside this machine's own; may be repeated.",
 )
-@passphrase_options
+@identity_options
 @click.option(
     "--overdue",
     metavar="HOURS",
@@ -107,6 +107,7 @@ def command(
 ) -> int:
     """Every host's homes in a destination, or in one vault: last snapshot, verification, alarms, who is late.
 
+    With --identity the kits in escrow beside the vaults open them: one private key for a whole fleet.
     Vaults that no key here opens are shown by what the place lists: when a snapshot last arrived, how many
     there are, how large they are. Nothing is changed, and no lock is written.
     """

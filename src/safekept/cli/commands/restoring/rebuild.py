@@ -14,7 +14,7 @@ from safekept.core.next_step import NextStep, reworded
 
 from ...console import Console, path_text
 from ...options import place_or_file, start
-from ...sealing import given_passphrase, identity_options
+from ...sealing import given_passphrase, identity_options, named_identities
 from .rebuild_work import RebuildWork, words_of
 
 if TYPE_CHECKING:
@@ -86,13 +86,13 @@ def command(
 
     FROM is a kit that `safekept setup` or `safekept vault kit` wrote, a URL, the name of a destination, or
     the path of a vault or of an archive. The vault opens with the kit, with --key-file, or with a
-    passphrase that is asked for or given; a sealed archive with --identity. On a bare machine it shows what
-    it does and begins at once: nothing is there that could be lost. A home that is there is put aside after
-    a question (--yes answers it), and never deleted. The new one is built beside it, proven by every check
-    of a drill, and only then put in its place. A machine that had a home of each of several agents gets all
-    of them. Where it was set up, a bare one is then set up as it was: vault, destinations, connections and
-    schedule. An interrupted rebuild is run again, and goes on. Exit code 3: in place, but something was
-    missing and is listed.
+    passphrase that is asked for or given; a sealed archive with --identity, and a vault with a kit in escrow
+    beside it, too. On a bare machine it shows what it does and begins at once: nothing is there that could
+    be lost. A home that is there is put aside after a question (--yes answers it), and never deleted. The
+    new one is built beside it, proven by every check of a drill, and only then put in its place. A machine
+    that had a home of each of several agents gets all of them. Where it was set up, a bare one is then set
+    up as it was: vault, destinations, connections and schedule. An interrupted rebuild is run again, and
+    goes on. Exit code 3: in place, but something was missing and is listed.
     """
     from safekept.actions.restoring.rebuild_request import RebuildRequest
     from safekept.vault.errors import WrongKey
@@ -106,10 +106,12 @@ def command(
     if kit is not None:
         given = os.path.abspath(os.path.expanduser(place))
         plain = context.changed(environment={**kit.variables, **context.caller.environment})
-        context = _opened_by(plain, kit) if kit.key else plain
-    if kit is None or not kit.key:
+        context = plain
+    page = kit or (_kit(key_file) if key_file else _escrowed(context, place, host))
+    if page is not None and page.key and not key_file:
+        context = _opened_by(plain, page)
+    elif kit is None or not kit.key:
         context = _with_key(settings, context, console, key_file, place, typed)
-    page = kit or (_kit(key_file) if key_file else None)
     request = RebuildRequest(
         place=_named(context, place),
         home=home,
@@ -248,6 +250,15 @@ def _named(context: UserContext, place: str) -> str:
     if _kit(place) is not None:
         return os.path.abspath(os.path.expanduser(place))
     return place_or_file(place, tuple(one.name for one in context.choices.destinations))
+
+
+def _escrowed(context: UserContext, place: str, host: str) -> ReadKit | None:
+    """The kit beside the vault in a place, where a private key was named that opens it."""
+    if not named_identities() or os.path.isfile(os.path.expanduser(place)):
+        return None
+    from safekept.actions.restoring.rebuild_escrow import kit_in_escrow
+
+    return kit_in_escrow(context, _named(context, place), host)
 
 
 def _kit(place: str) -> ReadKit | None:

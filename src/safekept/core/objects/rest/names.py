@@ -20,7 +20,7 @@ import re
 PACKS = "data"
 KINDS = ("keys", "locks", "snapshots", "index", PACKS)
 #: What lies in `safekept/` of a vault; each word is a repository of its own beside it.
-OURS = ("marks",)
+OURS = ("marks", "escrow")
 #: In which directory of those; one that is flat on the server's disk.
 _WHERE = "snapshots"
 #: The repository with the names of the others.
