@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,7 +18,7 @@ from safekept.core.next_step import NextStep
 
 from .gate import Gate
 from .rendering import STATIC, static_file, step_markup
-from .views import today
+from .views import browse, going_back, proof, starting, timeline, today
 from .visit import PageOffice, Visit
 
 Shows = Callable[[Visit], Response]
@@ -28,9 +29,32 @@ class PageBroke(SafekeptError):
 
 
 #: What is only looked at.
-READS: Mapping[str, Shows] = {"/": today.show}
-#: What changes something; none of it exists where changes are not allowed.
-CHANGES: Mapping[str, Shows] = {}
+READS: Mapping[str, Shows] = {
+    "/": today.show,
+    "/timeline": timeline.show,
+    "/snapshot": timeline.show_snapshot,
+    "/point": timeline.show_point,
+    "/operation": timeline.show_operation,
+    "/browse": browse.show,
+    "/history": browse.show_history,
+    "/download": browse.download,
+    "/proof": proof.show,
+}
+#: Plans and work; none of it exists where changes are not allowed.
+PLANS: Mapping[str, Shows] = {
+    "/restore": going_back.plan_restore,
+    "/rollback": going_back.plan_rollback,
+    "/undo": going_back.plan_undo,
+    "/work": starting.show_work,
+}
+CHANGES: Mapping[str, Shows] = {
+    "/do/restore": going_back.restore,
+    "/do/rollback": going_back.rollback,
+    "/do/undo": going_back.undo,
+    "/do/snapshot": starting.snapshot,
+    "/do/drill": starting.drill_now,
+    "/do/push": starting.push_now,
+}
 
 
 def make_application(office: PageOffice, heard: Callable[[], None]) -> ASGIApp:
@@ -38,7 +62,9 @@ def make_application(office: PageOffice, heard: Callable[[], None]) -> ASGIApp:
     routes = [Route("/static/{name}", _static, methods=["GET"])]
     routes += [Route(path, _answering(show, office), methods=["GET"]) for path, show in READS.items()]
     if office.allow_changes:
+        routes += [Route(path, _answering(show, office), methods=["GET"]) for path, show in PLANS.items()]
         routes += [Route(path, _answering(show, office), methods=["POST"]) for path, show in CHANGES.items()]
+        routes.append(Route("/work/events", functools.partial(_stream, office), methods=["GET"]))
     handlers: dict[Any, Any] = {HTTPException: lambda request, error: _missing(request, error, office)}
     return Gate(Starlette(routes=routes, exception_handlers=handlers), office.admission, heard)
 
@@ -77,6 +103,10 @@ def _missing(request: Request, error: HTTPException, office: PageOffice) -> Resp
     visit = Visit(request, office)
     values = {"what": "There is no such page.", "kept": "", "steps": [], "code": str(error.status_code)}
     return visit.page("error.html", "Not found", values, error.status_code)
+
+
+async def _stream(office: PageOffice, request: Request) -> Response:
+    return await starting.stream(request, office)
 
 
 def _static(request: Request) -> Response:

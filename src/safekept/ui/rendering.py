@@ -82,6 +82,11 @@ def render(template: str, values: Mapping[str, object], now: float | None = None
     )
 
 
+def exact(value: str) -> Markup:
+    """A name in a hidden field, byte for byte: what cannot stand there is written as in an address."""
+    return escape(quote(value, safe="/ ", errors="surrogateescape"))
+
+
 def marked(text: str) -> Markup:
     """A sentence with what stands in backticks as code."""
     parts = shown(text).split("`")

@@ -49,17 +49,21 @@ def serve(request: PageRequest, ready: Callable[[str], None]) -> int:
     """Serve until it is idle, or until a signal; `ready` is given the link. Returns the signal, or 0."""
     with _listening(request) as (listener, address):
         admission = Admission(address)
-        office = PageOffice(admission, PageWatch(), request.allow_changes, request.program)
+        office = PageOffice(
+            admission, PageWatch(), allow_changes=request.allow_changes, program=request.program
+        )
         server = _PageServer(office, request.idle)
         ready(admission.link)
-        return asyncio.run(server.run_until_idle(listener))
+        number = asyncio.run(server.run_until_idle(listener))
+    office.board.wait()
+    return number
 
 
 class _PageServer(uvicorn.Server):
     """uvicorn's, which ends by itself."""
 
     def __init__(self, office: PageOffice, idle: float) -> None:
-        self._idle, self._heard, self._signal = idle, time.monotonic(), 0
+        self._idle, self._heard, self._signal, self._board = idle, time.monotonic(), 0, office.board
         super().__init__(
             uvicorn.Config(
                 make_application(office, self._hear),
@@ -100,6 +104,8 @@ class _PageServer(uvicorn.Server):
     async def _end_when_idle(self) -> None:
         while (left := self._heard + self._idle - time.monotonic()) > 0:
             await asyncio.sleep(min(left, 5.0))
+            if self._board.busy:
+                self._hear()
         self.should_exit = True
 
 

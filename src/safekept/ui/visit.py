@@ -5,23 +5,28 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import field
+from urllib.parse import unquote
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from safekept.actions.base.context import UserContext
+from safekept.core.next_step import NextStep
 from safekept.core.records import dataclass
 from safekept.integrations.connecting.keeping import holding
+from safekept.integrations.plan_tokens import Confirmations
 from safekept.settings import Settings, load_settings
 from safekept.settings.context import context_of
 
 from .admission import Admission
 from .gate import FORM, parsed
-from .rendering import query, render
+from .rendering import exact, query, render
 from .watching import PageWatch
+from .work import WorkBoard
 
 #: What stands at the top of every page: address, name.
-VIEWS = (("/", "Today"),)
+VIEWS = (("/", "Today"), ("/timeline", "Timeline"), ("/browse", "Browse"), ("/proof", "Proof"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,8 @@ class PageOffice:
 
     admission: Admission
     watch: PageWatch
+    board: WorkBoard = field(default_factory=WorkBoard)
+    confirmations: Confirmations = field(default_factory=Confirmations)
     allow_changes: bool = False
     program: str = "safekept"  # how it was called, for commands that are shown
 
@@ -62,8 +69,13 @@ class Visit:
         """A word of the form."""
         return self._form.get(name, [default])[0]
 
-    def fields(self, name: str) -> list[str]:
-        return self._form.get(name, [])
+    def name(self, name: str) -> str:
+        """A path of the form, byte for byte as it was written there (`rendering.exact`)."""
+        return unquote(self.field(name), errors="surrogateescape")
+
+    def asked_name(self, name: str) -> str:
+        """The same of a form that only looks."""
+        return unquote(self.asked(name), errors="surrogateescape")
 
     def page(
         self, template: str, title: str, values: Mapping[str, object], status: int = 200, *, again: float = 0
@@ -79,10 +91,18 @@ class Visit:
             "program": self.office.program,
             "token": self.office.admission.form_token,
             "tilde": self._tilde,
+            "raw": exact,
+            "call": self._call,
+            "running": [one for one in self.office.board.all if not one.over],
             "again": again,
         }
         headers = {"Refresh": f"{again:g}"} if again else {}
         return HTMLResponse(render(template, {**common, **values}, time.time()), status, headers)
+
+    def _call(self, verb: str, *words: str, home: str = "") -> str:
+        """A command as it is typed; `home` is named where it is not the usual one."""
+        other = home and home != self.context.locate(existing=False).home
+        return NextStep(verb, (*words, *(("--home", home) if other else ()))).line(self.office.program)
 
     def _tilde(self, path: str) -> str:
         """A path as a person says it."""

@@ -22,7 +22,7 @@ from mcp import MCPError
 
 import safekept
 from safekept.actions.projects.home_points.take import before_home_change
-from safekept.integrations.mcp import tokens
+from safekept.integrations import plan_tokens as tokens
 from safekept.integrations.mcp.caller import Caller, client_roots, fallback_roots
 from safekept.integrations.mcp.server import make_server
 from safekept.settings import load_settings

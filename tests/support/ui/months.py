@@ -11,6 +11,7 @@ import os
 import time
 
 from safekept.actions.base.record import record
+from safekept.actions.projects.checkpoint import CheckpointPolicy, take_checkpoint
 from safekept.actions.vault.opening import open_vault
 from safekept.core.events import silent
 from safekept.core.journal import Record, new_id
@@ -45,6 +46,20 @@ def month(directory: object, kept: tuple[int, ...] = KEPT, *, copied: bool = Tru
     newest = max(when, key=lambda one: when[one])
     drilled(state, newest)
     return dataclasses.replace(state, name="month", snapshots=tuple(when))
+
+
+def project(state: State) -> str:
+    """A project of that user with three checkpoints, and a change after the last."""
+    place = os.path.join(state.user, "code", "garden")
+    os.makedirs(os.path.join(place, ".git"))
+    for number, what in enumerate(("roses", "beans", "herbs")):
+        with open(os.path.join(place, "plan.md"), "w", encoding="utf-8") as file:
+            file.write(f"# Garden\n\nWater the {what} at {6 + number} in the morning.\n")
+        taken = take_checkpoint(state.context, place, CheckpointPolicy(), reason=f"before edit {number}")
+        assert taken.taken.checkpoint is not None
+    with open(os.path.join(place, "plan.md"), "w", encoding="utf-8") as file:
+        file.write("# Garden\n\nWater nothing.\n")
+    return place
 
 
 def _then(days: int) -> float:

@@ -21,9 +21,9 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Event
 from safekept.core.next_step import NextStep
 
+from ..plan_tokens import Confirmations
 from .answers import ToolAnswer, refused
 from .caller import Caller, Roots, client_roots
-from .tokens import Confirmations
 
 #: Seconds between two reports of progress.
 _PACE = 0.25

@@ -20,8 +20,8 @@ from safekept.settings.policies import policy_from
 
 from ..calls import possible
 from ..connecting.keeping import holding
+from ..plan_tokens import LIFETIME, Confirmations
 from .answers import ToolAnswer, refused
-from .tokens import LIFETIME, Confirmations
 
 # Which directories a client may speak of: the roots that it names, and never more. Links and `..` are
 # resolved before anything is compared, and so is the project around a directory: a root inside a larger

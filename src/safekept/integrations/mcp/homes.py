@@ -10,9 +10,9 @@ from safekept.core.ages import seconds_text
 from safekept.core.next_step import step_text
 from safekept.core.spelling import shown
 
+from ..plan_tokens import of_restore
 from .answers import ToolAnswer, clipped
 from .caller import Caller
-from .tokens import of_restore
 
 if TYPE_CHECKING:
     from safekept.actions.restoring.prepared import LandingResult

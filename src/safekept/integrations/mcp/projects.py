@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from safekept.core.ages import seconds_text
 from safekept.core.spelling import shown
 
+from ..plan_tokens import of_rollback
 from .answers import ToolAnswer, clipped
 from .caller import Caller
-from .tokens import of_rollback
 
 if TYPE_CHECKING:
     from safekept.actions.projects.points import PointRollback, Points, Target

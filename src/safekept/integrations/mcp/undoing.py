@@ -9,10 +9,10 @@ from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 from safekept.core.spelling import shown
 
+from ..plan_tokens import of_undo
 from .answers import ToolAnswer
 from .caller import Caller
 from .projects import rollback_plan, rolled_back
-from .tokens import of_undo
 
 if TYPE_CHECKING:
     from safekept.actions.undo.changes import Change

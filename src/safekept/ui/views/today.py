@@ -28,6 +28,8 @@ TONES = {NOT_PROTECTED: "bad", PARTLY: "warn", THIS_MACHINE: "good", MACHINE_LOS
 #: Seconds until a page that could not see everything looks again.
 AGAIN = 4
 _PROJECTS = 8
+#: Verbs that the page can do by itself, and what their buttons are called.
+_BUTTONS = {"snapshot": "Take a snapshot now", "drill": "Prove it now", "push": "Copy it now"}
 _REASONS = 6
 
 
@@ -37,6 +39,9 @@ class ShownStep:
 
     text: Markup
     command: str = ""
+    address: str = ""  # where a button goes that does it; nothing: only the command does
+    fields: tuple[tuple[str, str], ...] = ()
+    button: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,7 @@ def values_of(visit: Visit, sight: Sight) -> dict[str, object]:
         "head": head,
         "rest": rest,
         "tone": "bad" if status.verdict.alarm else TONES[status.verdict.level],
-        "steps": [shown_step(step, program) for step in status.verdict.next[:3]],
+        "steps": [shown_step(step, program, visit.office.allow_changes) for step in status.verdict.next[:3]],
         "reasons": [
             (one.text, [shown_step(step, program) for step in one.fix[:1]]) for one in reasons[:_REASONS]
         ],
@@ -83,6 +88,7 @@ def values_of(visit: Visit, sight: Sight) -> dict[str, object]:
         "legend": LEGEND,
         "copies": sight.copies,
         "dangers": DANGERS,
+        "destinations": {one.name for one in status.destinations},
         "growth": _growth(status),
         "schedule": _schedule(status),
         "projects": sorted(status.projects.projects, key=lambda one: -one.last)[:_PROJECTS],
@@ -90,12 +96,20 @@ def values_of(visit: Visit, sight: Sight) -> dict[str, object]:
     }
 
 
-def shown_step(step: Step, program: str) -> ShownStep:
+def shown_step(step: Step, program: str, allow_changes: bool = False) -> ShownStep:
     """A button's worth of advice: the words around a command lose its name, which stands below them."""
     if not isinstance(step, NextStep) or step.then is not None or step.after:
         return ShownStep(step_markup(step, program))
     words = step.before.rstrip(":").rstrip() if step.before else ""
-    return ShownStep(Markup("{}").format(words), replace(step, before="").line(program))
+    text, command = Markup("{}").format(words), replace(step, before="").line(program)
+    button = _BUTTONS.get(step.verb)
+    home = step.arguments[1] if step.arguments[:1] == ("--home",) else ""
+    if button is None or not allow_changes or (step.arguments and not home and step.verb != "push"):
+        return ShownStep(text, command)
+    fields = (("destination", step.arguments[0]),) if step.verb == "push" and step.arguments else ()
+    if step.verb == "push" and not fields:
+        return ShownStep(text, command)
+    return ShownStep(text, command, f"/do/{step.verb}", fields or ((("home", home),) if home else ()), button)
 
 
 def _home(home: HomeStatus, days: Sequence[Day], status: Status) -> ShownHome:

@@ -1,0 +1,229 @@
+"""What happened to one home or project, in one list, newest first, a page at a time.
+
+Snapshots and home points come from the vault, checkpoints from their store, everything else from the journal.
+A vault that does not open takes its part away and nothing else: then the journal says which snapshots there
+were.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from safekept.checkpoints.checkpoint import Checkpoint
+from safekept.checkpoints.store import Store
+from safekept.core.ages import count_text, size_text
+from safekept.core.errors import SafekeptError
+from safekept.core.records import dataclass
+
+from ..base.context import UserContext
+from ..projects.project import checkpoint_directory
+from ..snapshots.listing import Listed, list_home
+from ..undo.log import JournalUnreadable, LogRequest, read_log
+from ..undo.operation import Operation
+from ..vault.opening import open_vault
+
+#: Kinds that a list can be narrowed to, and what each is called.
+SNAPSHOTS, CHECKPOINTS, CHANGES, PROOFS, COPIES, ALARMS, OTHER = (
+    "snapshots",
+    "checkpoints",
+    "changes",
+    "proofs",
+    "copies",
+    "alarms",
+    "other",
+)
+GROUPS = {
+    SNAPSHOTS: "Snapshots",
+    CHECKPOINTS: "Checkpoints and home points",
+    CHANGES: "Restores, rollbacks, updates",
+    PROOFS: "Drills and checks",
+    COPIES: "Copies elsewhere",
+    ALARMS: "Alarms",
+    OTHER: "Everything else",
+}
+#: Verbs of the journal: their group, and what they are called.
+_VERBS = {
+    "snapshot": (SNAPSHOTS, "Snapshot"),
+    "checkpoint": (CHECKPOINTS, "Checkpoint"),
+    "restore": (CHANGES, "Restore"),
+    "restore-session": (CHANGES, "Conversation restored"),
+    "import": (CHANGES, "Import"),
+    "rebuild": (CHANGES, "Rebuild"),
+    "rollback": (CHANGES, "Rollback"),
+    "rollback-undo": (CHANGES, "Rollback taken back"),
+    "undo": (CHANGES, "Undo"),
+    "undo-session": (CHANGES, "Conversation taken back"),
+    "guard": (CHANGES, "Guarded command"),
+    "pre-update": (CHANGES, "Before an update"),
+    "pre-migration": (CHANGES, "Before a migration"),
+    "drill": (PROOFS, "Drill"),
+    "vault-check": (PROOFS, "Vault check"),
+    "push": (COPIES, "Push"),
+    "pull": (COPIES, "Pull"),
+    "backup": (COPIES, "Backup"),
+    "alarm": (ALARMS, "Alarm"),
+    "alarm-over": (ALARMS, "Alarm over"),
+    "alarm-acknowledged": (ALARMS, "Alarm seen to"),
+}
+#: What an event opens to.
+SNAPSHOT, POINT = "snapshot", "checkpoint"
+_STORED = ("done", "incomplete")
+_MARKS = {"before": "Checkpoint", "manual": "Checkpoint", "after": "Mark after a turn", "undo": "Undo point"}
+
+
+@dataclass(frozen=True, slots=True)
+class PageEvent:
+    """One thing that happened."""
+
+    time: float
+    group: str
+    title: str
+    id: str
+    detail: str = ""
+    actor: str = ""
+    session: str = ""
+    opens: str = ""  # SNAPSHOT or POINT, by its id; nothing: an operation of the journal
+    bad: bool = False  # it failed, or is an alarm
+    undoable: bool = False
+
+    def says(self, text: str) -> bool:
+        words = f"{self.title} {self.id} {self.detail} {self.actor} {self.session}".casefold()
+        return all(word in words for word in text.casefold().split())
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "time": self.time,
+            "group": self.group,
+            "title": self.title,
+            "id": self.id,
+            "detail": self.detail,
+            "actor": self.actor,
+            "session": self.session or None,
+            "bad": self.bad,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class EventRequest:
+    """Which part of the list."""
+
+    home: str = ""
+    project: str = ""  # one of the two
+    before: float = float("inf")  # older than this
+    most: int = 50
+    group: str = ""
+    text: str = ""
+
+    def wants(self, event: PageEvent) -> bool:
+        return (
+            event.time < self.before
+            and self.group in ("", event.group)
+            and (not self.text or event.says(self.text))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EventPage:
+    """A page of it. `more`: there are older ones, before the time of the last one here."""
+
+    events: tuple[PageEvent, ...]
+    more: bool = False
+    problem: str = ""  # what could not be looked at
+
+
+def events(context: UserContext, request: EventRequest) -> EventPage:
+    """The newest that are wanted. Each source gives no more than a page can show."""
+    problem, listed = "", None
+    if request.home and request.group in ("", SNAPSHOTS, CHECKPOINTS):
+        try:
+            with open_vault(context) as repository:
+                listed = list_home(repository, request.home).of_home
+        except (SafekeptError, OSError) as error:
+            problem = error.what if isinstance(error, SafekeptError) else str(error)
+    sources = [_of_snapshots(listed or ()), _of_journal(context, request, listed is not None)]
+    if request.project and os.path.isdir(checkpoint_directory(context)):
+        with Store.open(checkpoint_directory(context)) as store:
+            sources.append(_of_checkpoints(store.checkpoints(request.project)))
+    found: list[PageEvent] = []
+    try:
+        for source in sources:
+            found += islice(filter(request.wants, source), request.most + 1)
+    except JournalUnreadable as error:
+        problem = problem or error.what
+    found.sort(key=lambda one: one.time, reverse=True)
+    return EventPage(tuple(found[: request.most]), len(found) > request.most, problem)
+
+
+def _of_snapshots(listed: Iterable[Listed]) -> Iterator[PageEvent]:
+    for one in listed:
+        point = one.kind == "pre-change"
+        parts = [one.label] if one.label else []
+        parts += [count_text(one.files, "file")] if one.files is not None else []
+        parts += [f"{size_text(one.added)} new"] if one.added is not None else []
+        parts += [one.why_incomplete or "incomplete"] if not one.complete else []
+        parts += ["pinned"] if one.pinned else []
+        parts += ["proven"] if one.proven_ns else []
+        yield PageEvent(
+            one.snapshot.time_ns / 1e9,
+            CHECKPOINTS if point else SNAPSHOTS,
+            "Home point" if point else f"{one.kind.capitalize()} snapshot",
+            one.id,
+            ", ".join(parts),
+            opens=SNAPSHOT,
+            bad=not one.complete,
+        )
+
+
+def _of_checkpoints(points: Iterable[Checkpoint]) -> Iterator[PageEvent]:
+    for one in points:
+        yield PageEvent(
+            one.time_ns / 1e9,
+            CHECKPOINTS,
+            _MARKS.get(one.kind, one.kind),
+            one.id,
+            one.reason,
+            session=one.session,
+            opens=POINT,
+        )
+
+
+def _of_journal(context: UserContext, request: EventRequest, vault_seen: bool) -> Iterator[PageEvent]:
+    place = request.home or request.project
+    for one in read_log(context, LogRequest(most=None, home=place)).operations:
+        group, title = _VERBS.get(one.verb, (OTHER, one.verb.replace("-", " ").capitalize()))
+        stored = one.outcome in _STORED
+        if one.verb == "snapshot" and stored and vault_seen:
+            continue  # the vault has it
+        failed = one.verb == "drill" and one.facts.get("ok") is False
+        yield PageEvent(
+            one.time,
+            group,
+            title,
+            one.id,
+            _detail(one),
+            "" if one.actor == "person" else one.actor,
+            bad=not stored or failed or one.verb == "alarm",
+            undoable=stored and one.verb in ("restore", "import", "rollback", "undo", "rollback-undo"),
+        )
+
+
+def _detail(one: Operation) -> str:
+    if one.error:
+        return str(one.error.get("what") or "it failed")
+    facts, parts = one.facts, []
+    if isinstance(text := facts.get("text"), str):
+        parts.append(text)
+    only = facts.get("only")
+    if isinstance(only, list) and only:
+        parts.append(", ".join(map(str, only[:3])) + ("…" if len(only) > 3 else ""))
+    if isinstance(command := facts.get("command"), list):
+        parts.append(" ".join(map(str, command))[:120])
+    if isinstance(destination := facts.get("destination"), str):
+        parts.append(destination)
+    if one.files is not None:
+        parts.append(count_text(one.files, "file"))
+    if one.outcome not in _STORED:
+        parts.append(one.outcome)
+    return ", ".join(parts)

@@ -1,0 +1,296 @@
+"""Any snapshot or checkpoint as a tree: directories a page at a time, files as text, versions of a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from urllib.parse import quote
+
+from starlette.responses import Response, StreamingResponse
+
+from safekept.actions.projects.contents import PointFile, opened_point
+from safekept.actions.projects.points import names_a_point
+from safekept.actions.snapshots.choosing import latest
+from safekept.actions.snapshots.contents import Opened, StoredFile, look, opened
+from safekept.actions.snapshots.history import history
+from safekept.actions.snapshots.listing import list_home
+from safekept.actions.vault.opening import open_vault
+from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
+from safekept.core.records import dataclass
+
+from ..diffs import DiffRows, diff_rows
+from ..visit import Visit
+from .places import home_of, place_of, places
+
+#: Names on one page.
+PER_PAGE = 200
+#: Letters of a file that a page shows.
+MOST_TEXT = 150_000
+#: Pictures that are shown; they are sent as what they are, and as nothing that could hold a script.
+PICTURES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+}
+_LARGEST_PICTURE = 8 << 20
+_VERSIONS = 40
+
+
+class NotForDownload(SafekeptError):
+    code = "not-for-download"
+
+
+@dataclass(frozen=True, slots=True)
+class ShownEntry:
+    """One name in a directory."""
+
+    name: str
+    path: str
+    kind: str  # "dir", "file", "symlink", or another
+    size: int
+    when: float
+    target: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownFile:
+    """One file."""
+
+    path: str
+    size: int
+    when: float
+    text: str | None
+    cut: bool = False
+    secret: bool = False
+    picture: bool = False
+    tables: Sequence[tuple[str, object]] = ()
+    target: str = ""
+
+
+def show(visit: Visit) -> Response:
+    """A directory, or a file."""
+    place = place_of(visit)
+    return _project(visit) if place.kind == "project" else _home(visit)
+
+
+def _home(visit: Visit) -> Response:
+    place, path = home_of(visit), (visit.asked("path") or visit.asked_name("at")).strip("/")
+    with opened(visit.context, place, _snapshot(visit, place.home)) as found:
+        if path and visit.asked("place") and found.stored.source.node(path) is None:
+            path = ""  # another home or time was chosen, which has no such place
+        seen = look(found, path or ".")
+        chosen = found.chosen
+        values: dict[str, object] = {
+            "point": {"id": chosen.id, "short": chosen.short, "time": chosen.snapshot.time_ns / 1e9},
+            "noun": "Snapshot",
+            "about": {"home": place.home, "id": chosen.id},
+            "others": [
+                {"id": one.id, "short": one.short, "time": one.snapshot.time_ns / 1e9, "kind": one.kind}
+                for one in found.listing.of_home[:200]
+            ],
+        }
+        if isinstance(seen, StoredFile):
+            return _page(visit, values, path, _stored(found, seen))
+        entries = [
+            ShownEntry(
+                one.name, _joined(path, one.name), one.type, one.size, one.mtime_ns / 1e9, one.target or ""
+            )
+            for one in seen
+        ]
+    return _page(visit, values, path, entries)
+
+
+def _snapshot(visit: Visit, home: str) -> str:
+    """The snapshot that was asked for; the newest where none was, or where that is one of another home."""
+    word = visit.asked("id")
+    with open_vault(visit.context) as repository:
+        listing = list_home(repository, home)
+    if word and not (visit.asked("place") and word not in {one.id for one in listing.all}):
+        return word
+    return latest(listing).id
+
+
+def _stored(found: Opened, seen: StoredFile) -> ShownFile:
+    secret = found.stored.layout.secret(seen.path)
+    tables: list[tuple[str, object]] = []
+    if seen.database is not None:
+        rows = seen.database.get("rows") or seen.database.get("tables")
+        tables = sorted(rows.items()) if isinstance(rows, dict) else [("state", seen.database.get("state"))]
+    return _file(
+        seen.path,
+        seen.node.size,
+        seen.node.mtime_ns,
+        None if secret else seen.text,
+        secret=secret,
+        tables=tables,
+        target=seen.node.target or "",
+    )
+
+
+def _file(
+    path: str,
+    size: int,
+    mtime_ns: int,
+    text: str | None,
+    *,
+    secret: bool = False,
+    tables: Sequence[tuple[str, object]] = (),
+    target: str = "",
+) -> ShownFile:
+    picture = os.path.splitext(path)[1].lower() in PICTURES and size <= _LARGEST_PICTURE and not secret
+    cut = text is not None and len(text) > MOST_TEXT
+    shown = text[:MOST_TEXT] if text is not None else None
+    return ShownFile(path, size, mtime_ns / 1e9, shown, cut, secret, picture, tables, target)
+
+
+def _project(visit: Visit) -> Response:
+    place, word, path = place_of(visit), visit.asked("id"), visit.asked("path").strip("/")
+    with opened_point(visit.context, place.path, _point(visit, word)) as found:
+        seen, point = found.look(path), found.point
+    values: dict[str, object] = {
+        "point": {"id": point.id, "short": point.short, "time": point.time_ns / 1e9},
+        "noun": "Checkpoint",
+        "about": {"project": place.path, "id": point.id},
+        "others": [],
+    }
+    if isinstance(seen, PointFile):
+        return _page(visit, values, path, _file(path, seen.state.size, seen.state.mtime_ns, seen.text))
+    kinds = {"directory": "dir"}
+    entries = [
+        ShownEntry(
+            one.name, _joined(path, one.name), kinds.get(one.kind, one.kind), one.size, one.mtime_ns / 1e9
+        )
+        for one in seen
+    ]
+    return _page(visit, values, path, entries)
+
+
+def _point(visit: Visit, word: str) -> str:
+    if word and names_a_point(word) and not visit.asked("place"):
+        return word
+    from safekept.actions.page.events import CHECKPOINTS, EventRequest, events
+
+    found = events(visit.context, EventRequest(project=place_of(visit).path, most=1, group=CHECKPOINTS))
+    return found.events[0].id if found.events else word or "1"
+
+
+def _joined(path: str, name: str) -> str:
+    return f"{path}/{name}" if path else name
+
+
+def _page(visit: Visit, values: dict[str, object], path: str, seen: ShownFile | list[ShownEntry]) -> Response:
+    parts = path.split("/") if path else []
+    crumbs = [("/".join(parts[: number + 1]), part) for number, part in enumerate(parts)]
+    common = {
+        **values,
+        "path": path,
+        "crumbs": crumbs,
+        "places": places(visit.context),
+        "place": place_of(visit),
+    }
+    if isinstance(seen, ShownFile):
+        return visit.page("file.html", parts[-1], {**common, "file": seen})
+    named = visit.asked("name")[:100].casefold()
+    chosen = [one for one in seen if named in one.name.casefold()] if named else seen
+    chosen = sorted(chosen, key=lambda one: (one.kind != "dir", one.name.casefold(), one.name))
+    number = max(1, visit.number("page", 1, 1_000_000))
+    pages = max(1, -(-len(chosen) // PER_PAGE))
+    number = min(number, pages)
+    rows = chosen[(number - 1) * PER_PAGE : number * PER_PAGE]
+    more = {
+        "rows": rows,
+        "count": len(chosen),
+        "number": number,
+        "pages": pages,
+        "named": visit.asked("name"),
+    }
+    return visit.page("browse.html", "Browse", {**common, **more})
+
+
+@dataclass(frozen=True, slots=True)
+class ShownVersion:
+    """One version of a file."""
+
+    snapshot: str
+    short: str
+    seen: float
+    written: float
+    size: int
+    snapshots: int
+    now: bool
+    rows: DiffRows | None
+
+
+def show_history(visit: Visit) -> Response:
+    """Every version of one file, with what each changed."""
+    place, path = home_of(visit), visit.asked("path")
+    found = history(visit.context, place, path, with_patches=True)
+    versions = [
+        ShownVersion(
+            one.last.id,
+            one.last.short,
+            one.first.snapshot.time_ns / 1e9,
+            one.node.mtime_ns / 1e9,
+            one.node.size,
+            one.snapshots,
+            one.now,
+            diff_rows(found.patches[number], 200, one_file=True) if found.patches[number] else None,
+        )
+        for number, one in enumerate(found.versions[:_VERSIONS])
+    ]
+    values = {
+        "place": place,
+        "path": found.path,
+        "versions": versions,
+        "left_out": len(found.versions) - len(versions),
+        "searched": found.searched,
+        "live": found.live,
+    }
+    return visit.page("history.html", os.path.basename(found.path), values)
+
+
+def download(visit: Visit) -> Response:
+    """The bytes of one file, as a file to keep; a picture also to be seen."""
+    path = visit.asked("path").strip("/")
+    name = os.path.basename(path)
+    kind = PICTURES.get(os.path.splitext(path)[1].lower()) if visit.asked("show") else None
+    chunks = _project_chunks(visit, path) if place_of(visit).kind == "project" else _home_chunks(visit, path)
+    first = next(chunks, b"")  # what is wrong is said before anything was sent
+    disposition = (
+        "inline" if kind else f"attachment; filename*=UTF-8''{quote(name, safe='', errors='surrogateescape')}"
+    )
+    headers = {
+        "Content-Disposition": disposition,
+        # Even if a browser were to take it for a page, it could do nothing and belongs to no origin.
+        "Content-Security-Policy": "sandbox; default-src 'none'; frame-ancestors 'none'",
+    }
+    return StreamingResponse(
+        _joining(first, chunks), media_type=kind or "application/octet-stream", headers=headers
+    )
+
+
+def _joining(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from rest
+
+
+def _home_chunks(visit: Visit, path: str) -> Iterator[bytes]:
+    with opened(visit.context, home_of(visit), visit.asked("id")) as found:
+        source = found.stored.source
+        node = source.node(path)
+        if node is None or node.type != "file" or found.stored.layout.secret(path):
+            raise NotForDownload(
+                f"`{path}` cannot be downloaded here: it is a secret, or no file",
+                kept="Nothing was sent",
+                next_steps=(NextStep("restore", (path,), before="Bring it back into its place instead:"),),
+            )
+        with source.content(path, node) as content:
+            yield from content.chunks()
+
+
+def _project_chunks(visit: Visit, path: str) -> Iterator[bytes]:
+    with opened_point(visit.context, place_of(visit).path, visit.asked("id")) as found:
+        yield from found.chunks(path)

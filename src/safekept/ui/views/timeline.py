@@ -1,0 +1,151 @@
+"""The timeline of one home or project: everything that happened, by day, a page at a time."""
+
+from __future__ import annotations
+
+import time
+from itertools import groupby
+
+from starlette.responses import Response
+
+from safekept.actions.page.events import GROUPS, EventRequest, PageEvent, events
+from safekept.actions.projects.points import CHECKPOINT, Points, Target
+from safekept.actions.snapshots.contents import opened, summary
+from safekept.actions.snapshots.difference import Difference, differ
+from safekept.actions.undo.log import find_operation
+from safekept.core.records import dataclass
+from safekept.settings.policies import policy_from
+
+from ..diffs import DiffRows, diff_rows
+from ..visit import Visit
+from .places import home_of, place_of, places
+
+_MOST = 50
+#: Files whose lines are shown; the others are listed.
+_PATCHES = 12
+_FILES = 300
+
+
+def show(visit: Visit) -> Response:
+    """The list."""
+    place = place_of(visit)
+    group = visit.asked("kind") if visit.asked("kind") in GROUPS else ""
+    text = visit.asked("text")[:200]
+    try:
+        before = float(visit.asked("before") or "inf")
+    except ValueError:
+        before = float("inf")
+    request = EventRequest(
+        home=place.path if place.kind == "home" else "",
+        project=place.path if place.kind == "project" else "",
+        before=before,
+        most=_MOST,
+        group=group,
+        text=text,
+    )
+    found = events(visit.context, request)
+    days = [(day, list(rows)) for day, rows in groupby(found.events, key=_day)]
+    here = {**place.query, "kind": group, "text": text}
+    values = {
+        "place": place,
+        "places": places(visit.context),
+        "groups": GROUPS,
+        "group": group,
+        "text": text,
+        "days": days,
+        "problem": found.problem,
+        "newest": {**here} if before != float("inf") else None,
+        "older": {**here, "before": f"{found.events[-1].time:.6f}"} if found.more else None,
+    }
+    return visit.page("timeline.html", "Timeline", values)
+
+
+def _day(event: PageEvent) -> str:
+    return time.strftime("%a %d %b %Y", time.localtime(event.time))
+
+
+@dataclass(frozen=True, slots=True)
+class ShownChange:
+    """One file that differs."""
+
+    path: str
+    how: str
+    sizes: tuple[int, int]
+    rows: DiffRows | None
+    tables: tuple[tuple[str, int | None, int | None], ...] = ()
+
+
+def show_snapshot(visit: Visit) -> Response:
+    """One snapshot: what it counted, and what had changed since the one before it."""
+    place, word = home_of(visit), visit.asked("id")
+    with opened(visit.context, place, word) as found:
+        account = summary(found)
+        chosen = found.chosen
+        order = [one for one in found.listing.of_home if not one.partial or one.id == chosen.id]
+        at = next((number for number, one in enumerate(order) if one.id == chosen.id), len(order))
+        before = order[at + 1] if at + 1 < len(order) else None
+        since = None
+        if before is not None:
+            with opened(visit.context, place, before.id) as older:
+                since = differ(visit.context, older, found, with_patches=True)
+    values = {
+        "place": place,
+        "chosen": chosen,
+        "account": account,
+        "before": before,
+        "changes": _changes(since) if since else [],
+        "left_out": max(0, _count(since) - _FILES) if since else 0,
+        "counts": _counts(since) if since else {},
+    }
+    return visit.page("snapshot.html", f"Snapshot {chosen.short}", values)
+
+
+def _count(found: Difference) -> int:
+    return sum(1 for one in found.changes if one.kind != "dir")
+
+
+def _counts(found: Difference) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for one in found.changes:
+        if one.kind != "dir":
+            counts[one.how] = counts.get(one.how, 0) + 1
+    return counts
+
+
+def _changes(found: Difference) -> list[ShownChange]:
+    shown, patches = list[ShownChange](), 0
+    for one in [change for change in found.changes if change.kind != "dir"][:_FILES]:
+        lines = found.patches.get(one.path)
+        rows = diff_rows(lines, 200, one_file=True) if lines and patches < _PATCHES else None
+        patches += rows is not None
+        tables = tuple(
+            (table.table, table.before, table.after)
+            for table in found.tables.get(one.path, ())
+            if table.before != table.after
+        )
+        shown.append(ShownChange(one.path, one.how, (one.before, one.after), rows, tables))
+    return shown
+
+
+def show_point(visit: Visit) -> Response:
+    """One checkpoint: what changed in the project since."""
+    place, word = place_of(visit), visit.asked("id")
+    policy = policy_from(visit.settings, visit.context)
+    with (
+        visit.office.board.turn(),
+        Points(visit.context, place.path, settings=policy.take) as points,
+    ):
+        found = points.diff(Target(CHECKPOINT, place.path, word))
+    values = {"place": place, "point": found.point, "files": found.files, "rows": diff_rows(found.lines)}
+    return visit.page("point.html", f"Checkpoint {found.point.short}", values)
+
+
+def show_operation(visit: Visit) -> Response:
+    """One operation of the journal."""
+    one = find_operation(visit.context, visit.asked("id"))
+    facts = [(name, _plain(value)) for name, value in sorted(one.facts.items())]
+    return visit.page("operation.html", one.verb, {"one": one, "facts": facts})
+
+
+def _plain(value: object) -> str:
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text if len(text) <= 400 else text[:399] + "…"
