@@ -41,7 +41,7 @@ from ..base.scratch import copies_directory, usable_cache
 from ..base.search_behind import finish
 from ..setup.machine_record import KEY, machine_record
 from ..vault.opening import cache_of, open_vault
-from .databases import DatabaseChecks, LeanChoice, questions, stored_lean
+from .databases import DatabaseChecks, LeanChoice, doubted_databases, questions, stored_lean
 from .file_stats import FileStats
 
 if TYPE_CHECKING:
@@ -241,7 +241,8 @@ def _store(
         repr((place.layout.name, request.selection, *(("lean",) if lean else ()))),
         questions(place.layout, lean),
     )
-    policy = DatabaseChecks(request.check, request.kind, memory, place.home)
+    doubted = doubted_databases(context, place.home)
+    policy = DatabaseChecks(request.check, request.kind, memory, place.home, doubted)
     source = scan(
         place.home,
         place.layout,

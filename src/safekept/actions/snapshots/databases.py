@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 
 from safekept.core.sqlite.lean import LeanRequest
 from safekept.home.layout import Layout
@@ -57,15 +58,44 @@ CHECK_EVERY_NS = 6 * HOUR_NS
 CHECKED_KINDS = frozenset({"pre-update", "pre-migration", "pre-import", "pre-restore"})
 
 
+def doubted_databases(context: UserContext, home: str) -> Callable[[str], float]:
+    """When somebody last found a database of this home damaged, or could not restore it; 0: nobody did.
+
+    The doctor, a guard and a drill look; what they learned must not be forgotten by one who does not.
+    """
+    from ..alarms.alarms import DRILL, LOSS, open_alarms
+    from ..status.home_now import found_damaged
+
+    doubts = found_damaged(context, home)
+    every = 0.0
+    for alarm in open_alarms(context, home):
+        if alarm.kind == DRILL:
+            every = max(every, alarm.time)
+        elif alarm.kind == LOSS:
+            doubts.update((path, max(alarm.time, doubts.get(path, 0.0))) for path in alarm.paths)
+    return lambda path: max(every, doubts.get(path, 0.0))
+
+
 class DatabaseChecks:
     """Decides for each database of one snapshot."""
 
-    def __init__(self, check: str, kind: str, memory: Memory, home: str) -> None:
-        """`check` is "auto", "always", "recent" or "never", as a SnapshotRequest says it."""
+    def __init__(
+        self,
+        check: str,
+        kind: str,
+        memory: Memory,
+        home: str,
+        doubted: Callable[[str], float] = lambda path: 0.0,
+    ) -> None:
+        """`check` is "auto", "always", "recent" or "never", as a SnapshotRequest says it.
+
+        `doubted`: when somebody last found a database damaged.
+        """
         self._memory, self._home, self._now = memory, home, time.time_ns()
         self._always = check == "always" or (check == "auto" and kind in CHECKED_KINDS)
         self._recent = check == "recent"
         self._never = check == "never"
+        self._doubted = doubted
 
     def due(self, path: str) -> bool:
         """Whether a database that is read is checked too."""
@@ -75,7 +105,11 @@ class DatabaseChecks:
         # A check in the future is no check: somebody set the clock back.
         if known is None or not 0 <= self._now - known.last_check_ns < CHECK_EVERY_NS:
             return True
-        return self._replaced(path, known)
+        return known.facts.state == "damaged" or self._is_doubted(path, known) or self._replaced(path, known)
+
+    def _is_doubted(self, path: str, known: KnownDatabase) -> bool:
+        """Whether somebody found it damaged after it was checked here."""
+        return self._doubted(path) * 1e9 > known.last_check_ns
 
     def _replaced(self, path: str, known: KnownDatabase) -> bool:
         """Whether another file has its name now: what was found out about the old one says nothing of it."""
@@ -87,6 +121,8 @@ class DatabaseChecks:
 
     def reread(self, path: str, known: KnownDatabase) -> bool:
         """Whether a database that is as it was is read all the same, to check it."""
+        if not self._never and self._is_doubted(path, known):
+            return True  # its times are those of before, and its bytes need not be
         if self._recent:
             return not 0 <= self._now - known.checked_ns < CHECK_EVERY_NS
         return self._always or (not known.checked_ns and self.due(path))

@@ -17,7 +17,7 @@ from safekept.home.layout import Layout
 
 from ..base.context import UserContext
 
-WHEN_STORED = "damaged-when-stored"
+DAMAGED_NOW, WHEN_STORED = "database-damaged", "damaged-when-stored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,16 @@ def restored_since(context: UserContext, home: str, when: float) -> Callable[[st
 def doctor_file(context: UserContext) -> str:
     """Where the doctor writes down what it found (findings/doctor_memory.py)."""
     return os.path.join(context.places.data_directory, "doctor.json")
+
+
+def found_damaged(context: UserContext, home: str) -> dict[str, float]:
+    """Databases of a home that the doctor found damaged when it last looked, and when that was."""
+
+    def damaged(document: dict[str, Any]) -> dict[str, float]:
+        found = [one for one in document["findings"] if (one["home"], one["code"]) == (home, DAMAGED_NOW)]
+        return {str(one.get("path") or ""): float(document["time"]) for one in found}
+
+    return read_document(doctor_file(context), damaged, {})
 
 
 def sound_to_the_doctor(context: UserContext, home: str, since: float) -> set[str]:

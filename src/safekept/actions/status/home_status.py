@@ -70,6 +70,7 @@ class HomeStatus:
     sound: LastSnapshot | None = None  # the newest whole one with which nothing is wrong
     verified: LastSnapshot | None = None  # the newest such with checked databases and no failed drill
     damaged: Mapping[str, str] = field(default_factory=dict)  # database -> snapshot with its last sound state
+    checked: Mapping[str, float] = field(default_factory=dict)  # database -> when a snapshot last checked it
     archive: LastArchive | None = None
     failure: FailedAttempt | None = None
     proof: Receipt | None = None  # the newest restore that was proven
@@ -167,7 +168,8 @@ def home_status(
     coverage = None
     if manifest is not None and newest is not None:
         coverage = coverage_of(newest.id, manifest, meant_links(context, home))
-    damaged = _damaged(listing.shown, last, coverage)
+    checked = _checked(listing.shown, last)
+    damaged = _damaged(listing.shown, last, coverage, checked)
     return HomeStatus(
         home,
         layout,
@@ -180,6 +182,7 @@ def home_status(
         sound=last_snapshot(sound) if sound else None,
         verified=last_snapshot(verified) if verified else None,
         damaged=damaged,
+        checked={path: when for path, (_, when) in checked.items()},
         archive=last_archive(context, recent.archives.get(home)),
         failure=failure_of(recent.failures.get(home)),
         proof=next((one for one in ours if one.ok), None),
@@ -191,7 +194,18 @@ def home_status(
         growth=growth_of((one for one in view.snapshots if is_of(one, home)), now),
         changed=_changed(context, home, layout, whole, recent.wholes.get(home), now),
         now=_now(
-            context, home, layout, view, whole, last, damaged, coverage, manifest, listing.shown, isolated
+            context,
+            home,
+            layout,
+            view,
+            whole,
+            last,
+            damaged,
+            checked,
+            coverage,
+            manifest,
+            listing.shown,
+            isolated,
         ),
         taken=taken_lately(listing.shown, now),
     )
@@ -233,6 +247,7 @@ def _now(
     whole: LastSnapshot | None,
     last: LastSnapshot | None,
     stored_damaged: Mapping[str, str],
+    checked: Mapping[str, tuple[str, float]],
     coverage: Coverage | None,
     manifest: Mapping[str, object] | None,
     shown: Sequence[Listed],
@@ -252,8 +267,12 @@ def _now(
     databases = {**states, **stored_damaged}
     noise, lost, unread = look_now(home, layout, databases, census, excused, since, isolated=isolated)
     reasons = {gap.path: gap.reason for gap in coverage.of(Outcome.DAMAGED)} if coverage else {}
-    back = restored_since(context, home, last.time) if stored_damaged else (lambda path: False)
-    sound = sound_to_the_doctor(context, home, last.time) if stored_damaged else set()
+
+    def mended(path: str) -> bool:
+        """Whether it is something else since it was found damaged when it was stored."""
+        found = checked[path][1] if path in checked else last.time
+        return path in sound_to_the_doctor(context, home, found) or restored_since(context, home, found)(path)
+
     found = [
         DamagedDatabase(
             path,
@@ -261,7 +280,8 @@ def _now(
             (stored_damaged.get(path) or sound_database(shown, path))[:8],
             mended=path not in noise
             and os.path.isfile(os.path.join(home, path))
-            and (path in sound or back(path) or "should be a database" in reasons.get(path, "")),
+            and path in stored_damaged
+            and (mended(path) or "should be a database" in reasons.get(path, "")),
         )
         for path in dict.fromkeys((*stored_damaged, *noise))
     ]
@@ -310,14 +330,37 @@ def _changed(
     return changed_since(home, known, whole.time, sizes)
 
 
-def _damaged(shown: Sequence[Listed], last: LastSnapshot | None, coverage: Coverage | None) -> dict[str, str]:
-    """The databases that were damaged when they were last stored, and who has each one sound, if anybody."""
+def _checked(shown: Sequence[Listed], last: LastSnapshot | None) -> dict[str, tuple[str, float]]:
+    """Each database of the newest snapshot: as what it was last checked, and when. A snapshot that did not
+    look makes nothing better."""
+    found: dict[str, tuple[str, float]] = {}
+    wanted: set[str] | None = None
+    for one in shown:
+        if wanted is None and (last is None or one.id != last.id):
+            continue  # newer than the one that counts: dated in the future, say
+        states = states_in_file(one.snapshot)
+        wanted = set(states) if wanted is None else wanted
+        for path in wanted.intersection(states):
+            if states[path] in (SOUND, DAMAGED):
+                found[path] = states[path], one.snapshot.time_ns / 1e9
+        wanted -= found.keys()
+        if not wanted:
+            break
+    return found
+
+
+def _damaged(
+    shown: Sequence[Listed],
+    last: LastSnapshot | None,
+    coverage: Coverage | None,
+    checked: Mapping[str, tuple[str, float]],
+) -> dict[str, str]:
+    """The databases that were damaged when they were last checked, and who has each one sound, if anybody."""
     if last is not None and last.from_journal:
         return {gap.path: "" for gap in coverage.of(Outcome.DAMAGED)} if coverage else {}
-    newest = next((one for one in shown if last is not None and one.id == last.id), None)
-    if newest is None:
+    if last is None or not any(one.id == last.id for one in shown):
         return {}
-    bad = [path for path, state in states_in_file(newest.snapshot).items() if state == DAMAGED]
+    bad = [path for path, (state, _) in checked.items() if state == DAMAGED]
     # One that is zeros, or something else by now, is no database any more and has no state as one.
     bad += [gap.path for gap in coverage.of(Outcome.DAMAGED) if gap.path not in bad] if coverage else []
     return {path: sound_database(shown, path) for path in bad}

@@ -182,7 +182,8 @@ class DatabaseContent(Content):
         from .check import Check
 
         if self._pinned.connection is not None:
-            self._check = Check(self._pinned.connection, self._options.check, self._queries, self.size)
+            met = self._left is not None and self._left.damaged  # whatever was said of a check: it is due now
+            self._check = Check(self._pinned.connection, self._options.check or met, self._queries, self.size)
 
     def _beat(self) -> None:
         done = self._check.reading.done() if self._check is not None else 0

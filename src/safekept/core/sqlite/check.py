@@ -120,13 +120,20 @@ def _could_not_be_read(line: str) -> bool:
     return found is not None and int(found[1]) & 0xFF == _IOERR and int(found[1]) != _SHORT_READ
 
 
-def count(connection: sqlite3.Connection, query: str) -> int | None:
-    """The answer to one counting query; None where the database cannot give it."""
+def count(
+    connection: sqlite3.Connection, query: str, damaged: Callable[[], None] = lambda: None
+) -> int | None:
+    """The answer to one counting query; None where the database cannot give it.
+
+    `damaged` is called where that is because a page of it is.
+    """
     import sqlite3
 
     try:
         row = connection.execute(query).fetchone()
-    except (sqlite3.Error, sqlite3.Warning):
+    except (sqlite3.Error, sqlite3.Warning) as error:
+        if error_code(error) in (CORRUPT, NOTADB):
+            damaged()
         return None
     return row[0] if row is not None and isinstance(row[0], int) else None
 
@@ -151,10 +158,14 @@ class Check:
         for name, query in self._queries.items():
             if self._stopped:
                 return
-            self.counts[name] = count(self._connection, query)
+            self.counts[name] = count(self._connection, query, self._doubt)
         if self._check and not self._stopped:
             self.reading.begin()
             self.state, self.detail = examine(self._connection)
+
+    def _doubt(self) -> None:
+        """Somebody met damage: whether a check was asked for or not, it is due."""
+        self._check = True
 
     def wait(self, beat: Callable[[], None] = lambda: None) -> None:
         """Until it has finished; `beat` is called about twice a second meanwhile."""

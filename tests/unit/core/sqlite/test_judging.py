@@ -15,6 +15,7 @@ import pytest
 import safekept
 from conftest import missing_part
 from safekept.core.sqlite import DatabaseDamaged, verify
+from safekept.core.sqlite.capture import CaptureOptions, look
 from safekept.core.sqlite.fold import fold
 from safekept.core.sqlite.holders import holders
 from support.home.database_holder import held
@@ -236,3 +237,20 @@ def test_what_cannot_be_folded_is_said_and_left(tmp_path):
     assert error.advice() == ("Restore an older copy of this database, or take the rest without it",)
     assert (tmp_path / "x.db-wal").read_bytes() == b"something"
     assert sorted(os.listdir(tmp_path)) == ["x.db", "x.db-wal"]
+
+
+def test_a_count_that_meets_damage_has_the_database_checked_though_nobody_asked(tmp_path):
+    path = tmp_path / "x.db"
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE item (id INTEGER PRIMARY KEY, body TEXT)")
+        connection.executemany("INSERT INTO item (body) VALUES (?)", ((f"row {n} " * 99,) for n in range(99)))
+        connection.commit()
+    options = CaptureOptions(scratch=str(tmp_path), check=False, isolated=False)
+    queries = {"items": "SELECT count(*) FROM item"}
+    facts = look(str(path), "x.db", options, queries)
+    assert (facts.state, facts.counts) == ("unverified", {"items": 99})
+    with open(path, "r+b") as file:
+        file.seek(4 * 4096)
+        file.write(b"\xa5" * 4096)
+    facts = look(str(path), "x.db", options, queries)
+    assert (facts.state, facts.counts) == ("damaged", {"items": None})

@@ -18,7 +18,7 @@ from safekept.core.next_step import NextStep, read_step, step_texts
 
 from ...alarms.declined import declined
 from ...base.context import UserContext
-from ..home_now import doctor_file, restored_since
+from ..home_now import DAMAGED_NOW, doctor_file, restored_since
 from ..home_status import HomeStatus
 from .losses import OF_DATABASES, PATHS
 
@@ -81,8 +81,10 @@ def remembered(context: UserContext, homes: Sequence[HomeStatus], now: float) ->
 
 def _settled(context: UserContext, home: HomeStatus, one: Finding, when: float) -> bool:
     """Whether something newer speaks for the home: a snapshot, a restore, or what a look of today says."""
-    if home.last is not None and home.last.time > when:
+    if home.last is not None and home.last.time > when and one.code != DAMAGED_NOW:
         return True
+    if home.checked.get(one.path, 0.0) > when:
+        return True  # one that did not check it says nothing of it
     if any(now.path == one.path for now in home.now.databases) or one.code == "damaged-when-stored":
         return True
     if one.code == "lost-since" and home.now.census and not home.now.unread:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from ...records import dataclass
 from ..hold.pinned import Pinned
-from .pages import NotLean, free_pages, kept_pages, shape_of
+from .pages import NotLean, PageDamaged, free_pages, kept_pages, shape_of
 
 if TYPE_CHECKING:
     import sqlite3
@@ -132,7 +132,7 @@ class LeanImage(Pinned):
     def _page(self, number: int) -> bytes:
         page = self._below.read((number - 1) * self.page_size, self.page_size)
         if len(page) != self.page_size:
-            raise NotLean("it ends in the middle of a page")
+            raise PageDamaged("it ends in the middle of a page")
         return page
 
     def _left_out(self, kept: Sequence[tuple[str, int]], fresh: Mapping[int, bytes]) -> bytearray:
@@ -146,11 +146,11 @@ class LeanImage(Pinned):
             stay.append(shape.lock_page)
         for page in stay:
             if page > shape.pages or used[page] or already[page]:
-                raise NotLean(f"page {page} is used for two things")
+                raise PageDamaged(f"page {page} is used for two things")
             used[page] = 1
         both = int.from_bytes(used, "little") & int.from_bytes(already, "little")
         if both:
-            raise NotLean("a page of a table is on the free list")
+            raise PageDamaged("a page of a table is on the free list")
         every = int.from_bytes(b"\1" * len(used), "little")
         taken = int.from_bytes(used, "little") | int.from_bytes(already, "little")
         return bytearray((every ^ taken).to_bytes(len(used), "little"))

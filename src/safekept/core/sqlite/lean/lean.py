@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ...records import dataclass
 from ..hold.pinned import Pinned
 from .image import LeanImage
-from .pages import NotLean
+from .pages import NotLean, PageDamaged, refusal
 from .request import LeanRequest, quoted
 from .tables import WORD, Derived, derived_tables, in_step
 
@@ -61,9 +61,12 @@ class LeanFacts:
     kept: tuple[tuple[str, str], ...] = ()  # table, reason
     compared: bool = False  # whether every row's text was compared this time, not only which rows there are
     stale: tuple[str, ...] = ()  # left out, and damaged or out of step in the home: a restore repairs them
+    damaged: bool = False  # a page could not be understood: the database has to be checked now
 
     def as_dict(self) -> dict[str, object]:
-        return asdict(self)
+        facts = asdict(self)
+        del facts["damaged"]  # the check says more, and is what is kept
+        return facts
 
 
 def read_facts(fields: Mapping[str, object]) -> LeanFacts:
@@ -107,20 +110,22 @@ def lean(pinned: Pinned, request: LeanRequest) -> tuple[Pinned, LeanFacts]:
         schema = _schema_mark(connection, request)
         unknown = [one for one in found if request.compared.get(one.table) != schema]
         odd = [one.table for one in unknown if not _same_content(connection, one, refused)]
-        stale = [
-            one for one in found if one.table not in odd and (one.lacking or not _in_step(connection, one))
-        ]
+        compared = [one for one in found if one.table not in odd and not one.lacking]
+        answers = {one.table: _in_step(connection, one) for one in compared}
+        damaged = None in answers.values()
+        stale = [one for one in found if one.table not in odd and (one.lacking or not answers[one.table])]
         # What such an index says that its source does not may be meant so, unless its text is known.
         odd += [one.table for one in stale if not one.columns]
         refused += [(one.table, f"it is out of step with `{one.source}`") for one in stale if not one.columns]
         found = [one for one in found if one.table not in odd]
         if not found:
-            return pinned, LeanFacts(0, (), tuple(refused))
+            return pinned, LeanFacts(0, (), tuple(refused), damaged=damaged)
         image = LeanImage(pinned, [one.emptied for one in found])
     except NotLean as error:
-        return pinned, LeanFacts(0, (), (("", str(error)),))
+        return pinned, LeanFacts(0, (), (("", str(error)),), damaged=isinstance(error, PageDamaged))
     except sqlite3.Error as error:
-        return pinned, LeanFacts(0, (), (("", f"SQLite: {error}"),))
+        odd_one = refusal("SQLite", error)
+        return pinned, LeanFacts(0, (), (("", str(odd_one)),), damaged=isinstance(odd_one, PageDamaged))
     left = tuple(
         LeftOut(
             one.table,
@@ -132,15 +137,18 @@ def lean(pinned: Pinned, request: LeanRequest) -> tuple[Pinned, LeanFacts]:
         for one in found
     )
     names = tuple(one.table for one in stale if one in found and not one.lacking)
-    return image, LeanFacts(image.left_out, left, tuple(refused), bool(unknown), names)
+    return image, LeanFacts(image.left_out, left, tuple(refused), bool(unknown), names, damaged)
 
 
-def _in_step(connection: sqlite3.Connection, derived: Derived) -> bool:
+def _in_step(connection: sqlite3.Connection, derived: Derived) -> bool | None:
+    """None: the index or its source is damaged; which of them, a check says."""
     import sqlite3
 
     try:
         return in_step(connection, derived)
-    except (sqlite3.Error, OverflowError):
+    except sqlite3.Error as error:
+        return None if isinstance(refusal("", error), PageDamaged) else False
+    except OverflowError:
         return False
 
 
@@ -159,7 +167,10 @@ def _same_content(connection: sqlite3.Connection, derived: Derived, refused: lis
     try:
         odd = connection.execute(derived.content).fetchone()[0]
     except sqlite3.Error as error:
-        refused.append((derived.table, f"its text cannot be compared with `{derived.source}`: {error}"))
+        why = refusal(f"its text cannot be compared with `{derived.source}`", error)
+        if isinstance(why, PageDamaged):
+            raise why from error
+        refused.append((derived.table, str(why)))
         return False
     if odd:
         refused.append((derived.table, f"the text of {odd} rows is not what `{derived.source}` would give"))

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...records import dataclass
-from ..format import page_size_of
+from ..format import CORRUPT, NOTADB, error_code, page_size_of
 
 if TYPE_CHECKING:
     import sqlite3
@@ -31,6 +31,16 @@ ReadPage = Callable[[int], bytes]
 
 class NotLean(Exception):
     """Why a database, or a table of it, has to be captured in full."""
+
+
+class PageDamaged(NotLean):
+    """It cannot be read as a database should be: whoever meets this has it checked at once."""
+
+
+def refusal(what: str, error: sqlite3.Error) -> NotLean:
+    """What to raise where SQLite could not answer."""
+    kind = PageDamaged if error_code(error) in (CORRUPT, NOTADB) else NotLean
+    return kind(f"{what}: {error}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,21 +95,21 @@ def free_pages(shape: Shape, read: ReadPage) -> bytearray:
     trunk, found = shape.first_trunk, 0
     while trunk:
         if not 2 <= trunk <= shape.pages or marked[trunk]:
-            raise NotLean("its free list is damaged")
+            raise PageDamaged("its free list is damaged")
         marked[trunk] = 1
         found += 1
         page = read(trunk)
         following, count = struct.unpack_from(">II", page)
         if count > shape.usable // 4 - 2:
-            raise NotLean("its free list is damaged")
+            raise PageDamaged("its free list is damaged")
         for leaf in struct.unpack_from(f">{count}I", page, 8):
             if not 2 <= leaf <= shape.pages or marked[leaf]:
-                raise NotLean("its free list is damaged")
+                raise PageDamaged("its free list is damaged")
             marked[leaf] = 1
         found += count
         trunk = following
     if found != shape.free:
-        raise NotLean("its free list is damaged")
+        raise PageDamaged("its free list is damaged")
     return marked
 
 
@@ -117,7 +127,7 @@ def kept_pages(
     for pages in found:
         for page in pages:
             if not 1 <= page <= shape.pages or marked[page]:
-                raise NotLean(f"page {page} belongs to two tables, or lies beyond the end")
+                raise PageDamaged(f"page {page} belongs to two tables, or lies beyond the end")
             marked[page] = 1
     return marked
 
@@ -136,7 +146,7 @@ def _by_dbstat(connection: sqlite3.Connection, name: str, root: int) -> list[int
     pages: list[int] = []
     for page, kind in rows:
         if kind == "corrupted":
-            raise NotLean(f"page {page} of `{name}` is damaged")
+            raise PageDamaged(f"page {page} of `{name}` is damaged")
         pages.append(page)
     if root not in pages[:1]:
         raise NotLean(f"SQLite cannot say which pages `{name}` has")
@@ -150,23 +160,23 @@ def _by_walking(shape: Shape, read: ReadPage, root: int) -> Iterator[int]:
         number = left.pop()
         steps += 1
         if not 1 <= number <= shape.pages or steps > shape.pages:
-            raise NotLean(f"the tree of page {root} is damaged")
+            raise PageDamaged(f"the tree of page {root} is damaged")
         yield number
         page = read(number)
         try:
             children, chains = _references(page, 100 if number == 1 else 0, shape.usable)
         except (struct.error, IndexError) as error:
-            raise NotLean(f"page {number} is damaged") from error
+            raise PageDamaged(f"page {number} is damaged") from error
         left += children
         for first, pages in chains:
             following = first
             for _ in range(pages):
                 if not 2 <= following <= shape.pages:
-                    raise NotLean(f"an overflow chain of page {number} is damaged")
+                    raise PageDamaged(f"an overflow chain of page {number} is damaged")
                 yield following
                 following = struct.unpack_from(">I", read(following))[0]
             if following:
-                raise NotLean(f"an overflow chain of page {number} is damaged")
+                raise PageDamaged(f"an overflow chain of page {number} is damaged")
 
 
 def _references(page: bytes, start: int, usable: int) -> tuple[list[int], list[tuple[int, int]]]:

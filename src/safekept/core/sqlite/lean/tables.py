@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ...records import dataclass
 from .image import Emptied
-from .pages import NotLean
+from .pages import NotLean, PageDamaged, refusal
 from .request import Recipe, quoted, rebuild_statement
 
 if TYPE_CHECKING:
@@ -108,6 +108,8 @@ def derived_tables(
                 shadows = _shadows(name, schema.trees, schema.owners)
                 one = _external(name, statement, options, schema.tables, shadows)
             one = _compare_rows(connection, one, filling and name in known)
+        except PageDamaged:
+            raise
         except NotLean as error:
             refused.append((name, str(error)))
         else:
@@ -249,7 +251,7 @@ def _compare_rows(connection: sqlite3.Connection, derived: Derived, filling: boo
     try:
         missing, more = _difference(connection, derived)
     except sqlite3.Error as error:
-        raise NotLean(f"its rows cannot be compared with `{derived.source}`: {error}") from error
+        raise refusal(f"its rows cannot be compared with `{derived.source}`", error) from error
     if filling and missing and not more:
         return replace(derived, lacking=missing)
     if odd := missing + more:
