@@ -24,6 +24,7 @@ BOUNDED = {
     "actions/drill/checks/interpreter.py": "patience",
     "archive/sealing/gpg/program.py": "SILENCE",
     "checkpoints/scan/ignore.py": "_LONGEST_WAIT",
+    "checkpoints/store/repositories/keeping.py": "until",
     "core/objects/rclone/process.py": "_START",
     "core/objects/sftp/channel.py": "_PATIENCE",
     "core/sqlite/isolated.py": "_SILENCE",

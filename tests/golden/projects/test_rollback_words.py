@@ -121,13 +121,17 @@ def test_a_deleted_project_is_shown_and_comes_back_with_the_printed_command(
     turn(data, project, 1, "two\n")
     shutil.rmtree(project)
     shown = safekept("rollback", "--diff", "--dir", project, cwd=str(tmp_path))
-    assert shown.returncode == 0 and "-one" in shown.stdout and "3 files changed" in shown.stdout
-    assert "orphan" in safekept("checkpoint", "status", cwd=str(tmp_path)).stdout
+    assert shown.returncode == 0 and "-two" in shown.stdout and "3 files changed" in shown.stdout
+    status = safekept("checkpoint", "status", cwd=str(tmp_path)).stdout
+    assert "Gone: " in status and "rollback 1 --dir" in status and "prune" not in status
+    listed = safekept("rollback", "--dir", project, cwd=str(tmp_path)).stdout
+    assert "which is gone" in listed and "Bring it back as it was last" in listed
+    assert "(gone)" in safekept("rollback", "--all-projects", cwd=str(tmp_path)).stdout
     dry = safekept("rollback", "1", "--dir", project, "--dry-run", cwd=str(tmp_path))
     assert dry.returncode == 0 and not os.path.exists(project), "a dry run makes nothing"
     went = safekept("rollback", "1", "--dir", project, cwd=str(tmp_path))
     assert went.returncode == 0, went.stdout + went.stderr
-    assert read(project, "main.py") == "one\n" and read(project, "sub", "x") == "x\n"
+    assert read(project, "main.py") == "two\n" and read(project, "sub", "x") == "x\n"
 
 
 def test_a_full_disk_is_said_and_clear_makes_room_on_it(

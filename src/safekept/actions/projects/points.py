@@ -178,8 +178,11 @@ class Points:
 
     # ── lists and differences ──────────────────────────────────────────────────────────────────────
 
-    def list(self, *, session: str = "", turn: str = "", every: bool = False) -> Timeline:
-        """What can be gone back to from here. A rollback that was killed is finished first."""
+    def list(self, *, session: str = "", turn: str = "", every: bool = False, git: bool = False) -> Timeline:
+        """What can be gone back to from here. A rollback that was killed is finished first.
+
+        `git`: what only moved the project's repository has a number, too.
+        """
         from safekept.checkpoints.rollback import recover
 
         from .timeline import timeline, with_home_points
@@ -195,6 +198,7 @@ class Points:
             session=session,
             turn=turn,
             every=every,
+            git=git,
             listener=self._listener,
         )
         return with_home_points(self.context, found, session=session, turn=turn, every=every)
@@ -229,10 +233,15 @@ class Points:
     # ── going back ─────────────────────────────────────────────────────────────────────────────────
 
     def plan(
-        self, target: Target, files: Sequence[str] = (), *, overwrite_mine: bool = False
+        self,
+        target: Target,
+        files: Sequence[str] = (),
+        *,
+        overwrite_mine: bool = False,
+        git: bool = False,
     ) -> PointRollback:
         """What going back would do; nothing is changed."""
-        return self._go(target, files, overwrite_mine, dry_run=True)
+        return self._go(target, files, overwrite_mine, git=git, dry_run=True)
 
     def apply(
         self,
@@ -240,10 +249,11 @@ class Points:
         files: Sequence[str] = (),
         *,
         overwrite_mine: bool = False,
+        git: bool = False,
         agreed: Agreed | None = None,
     ) -> PointRollback:
-        """Go back. What is replaced is kept, and `undo` brings it back."""
-        return self._go(target, files, overwrite_mine, agreed=agreed)
+        """Go back. What is replaced is kept, and `undo` brings it back. `git`: the repository, too."""
+        return self._go(target, files, overwrite_mine, git=git, agreed=agreed)
 
     def _go(
         self,
@@ -251,6 +261,7 @@ class Points:
         files: Sequence[str],
         overwrite_mine: bool,
         *,
+        git: bool = False,
         dry_run: bool = False,
         agreed: Agreed | None = None,
     ) -> PointRollback:
@@ -268,7 +279,7 @@ class Points:
                 agreed,
             )
             return roll_back_home(self.context, request, self._listener)
-        return self._in_project(target, tuple(files), overwrite_mine, False, dry_run, agreed)
+        return self._in_project(target, tuple(files), overwrite_mine, False, dry_run, agreed, git)
 
     # ── taking it back ─────────────────────────────────────────────────────────────────────────────
 
@@ -355,6 +366,7 @@ class Points:
         undo: bool,
         dry_run: bool,
         agreed: Agreed | None,
+        git: bool = False,
     ) -> PointRollback:
         from .rollback import RollbackOutcome, RollbackRequest, rollback_in
 
@@ -368,6 +380,7 @@ class Points:
             files=files,
             overwrite_mine=overwrite_mine,
             undo=undo,
+            git=git,
             dry_run=dry_run,
             session=self._session,
             settings=self._settings,

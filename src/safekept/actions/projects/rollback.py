@@ -49,6 +49,7 @@ class RollbackRequest:
     files: tuple[str, ...] = ()
     overwrite_mine: bool = False
     undo: bool = False
+    git: bool = False  # the project's own repository, too
     dry_run: bool = False
     session: str = ""  # who asks, for the record
     settings: TakeSettings | None = None
@@ -76,7 +77,7 @@ class RollbackOutcome:
 
     @property
     def changed(self) -> bool:
-        return bool(self.steps)
+        return bool(self.steps) or bool(self.moves)
 
     @property
     def complete(self) -> bool:
@@ -90,6 +91,15 @@ class RollbackOutcome:
         if self.rolled_back is not None:
             return self.rolled_back.done
         return [(step.path, step.action) for step in self.plan.steps]
+
+    @property
+    def moves(self) -> list[tuple[str, str]]:
+        """What was moved in the project's repositories, or would be: the repository and the item."""
+        if self.rolled_back is not None:
+            return [(one.path, name) for one in self.rolled_back.repositories for name in one.done]
+        if not self.plan.git:
+            return []
+        return [(one.path, move.name) for one in self.plan.repositories for move in one.moves]
 
     @property
     def stays(self) -> list[tuple[str, str]]:
@@ -158,12 +168,12 @@ def rollback_in(
             hidden=hidden.land if hidden is not None else None,
             listener=listener,
         )
-        sessions = _sessions(store, project) if done.done else ()
+        sessions = _sessions(store, project) if done.acted else ()
         _keep_as_it_is(context, store, done, request, listener)
     _tell(work, done)
     work.seconds = round(time.monotonic() - began, 3)
     record(context, work.line(operation, "done" if done.complete else "incomplete"), listener)
-    if done.done:
+    if done.acted:
         _tell_agents(context, plan, request.undo, sessions)
     return RollbackOutcome(operation, plan, done, request.undo)
 
@@ -235,6 +245,7 @@ def _plan(store: Store, project: str, request: RollbackRequest, listener: Listen
         overwrite_mine=request.overwrite_mine,
         recreate=True,
         looking=request.dry_run,
+        git=request.git,
         cwd=request.directory,
         settings=request.settings,
         session=request.session,
@@ -261,6 +272,7 @@ def _tell(work: RollbackFacts, done: RolledBack) -> None:
     work.target, work.undo, work.files = done.plan.target.id, done.plan.undo.id, tuple(done.plan.files)
     work.restored, work.removed = len(done.restored), len(done.removed)
     work.kept, work.left = len(done.kept), len(done.left)
+    work.repository = sum(len(one.done) for one in done.repositories) or None
 
 
 def _sessions(store: Store, project: str) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from safekept.checkpoints.checkpoint import LOOKED_AT, Checkpoint, CheckpointDam
 from safekept.checkpoints.points import Changes, ReconstructedState, count_pairs, numbered, reconstruct_all
 from safekept.checkpoints.project import holds_too_much
 from safekept.checkpoints.rollback import as_it_is
-from safekept.checkpoints.store import Store
+from safekept.checkpoints.store import Store, same_repositories
 from safekept.checkpoints.take import TakeSettings
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
@@ -51,6 +51,17 @@ class PointRow:
         return {**head, "changes": changes, "damaged": self.damaged, "here": self.here}
 
 
+@dataclass(frozen=True, slots=True)
+class RepositoryMoved:
+    """What moved in the project's own repository since a point, in one line."""
+
+    point: Checkpoint
+    words: str
+
+    def as_dict(self) -> dict[str, object]:
+        return {"checkpoint": self.point.id, "words": self.words}
+
+
 @dataclass(slots=True)
 class Timeline:
     """The points of one place, newest first; or, where a directory has none, what is near it."""
@@ -60,6 +71,8 @@ class Timeline:
     home: str | None = None  # where the directory lies in an agent's home and in no project
     rows: list[PointRow] = field(default_factory=list)
     hidden: int = 0  # marks, undo points and such that were not asked for
+    moved: RepositoryMoved | None = None  # in git, since the newest point from which something did
+    gone: bool = False  # the project itself is not there any more
     near: NearbyProjects = field(default_factory=lambda: NearbyProjects((), ()))
     never: bool = False  # a home, or a directory that holds one or our stores: no project can be here
     #: Files of agents' homes that were kept in the same time; they have no number here.
@@ -85,6 +98,8 @@ class Timeline:
             "below": list(self.near.below),
             "above": list(self.near.above),
             "hidden": self.hidden,
+            "gone": self.gone,
+            "repository_moved": self.moved.as_dict() if self.moved else None,
         }
 
 
@@ -93,6 +108,7 @@ class EveryPoint:
     """The points of all projects and homes, newest first."""
 
     points: tuple[Checkpoint | HomePoint, ...]
+    gone: frozenset[str] = frozenset()  # projects that are not there any more
 
     def of_kind(self, home: bool) -> list[Checkpoint | HomePoint]:
         return [point for point in self.points if (point.kind == "home") is home]
@@ -101,6 +117,7 @@ class EveryPoint:
         return {
             "checkpoints": [point.as_dict() for point in self.of_kind(home=False)],
             "home_points": [point.as_dict() for point in self.of_kind(home=True)],
+            "gone": sorted(self.gone),
         }
 
 
@@ -114,9 +131,13 @@ def timeline(
     turn: str = "",
     every: bool = False,
     count: bool = True,
+    git: bool = False,
     listener: Listener = silent,
 ) -> Timeline:
-    """What can be gone back to from here. `every` shows marks and undo points too."""
+    """What can be gone back to from here. `every` shows marks and undo points too.
+
+    `git`: what only moved the project's own repository has a number, too.
+    """
     project = find_project(store, directory, context)
     if store is None or project is None:
         never = holds_too_much(os.path.realpath(directory), forbidden_roots(context))
@@ -124,7 +145,7 @@ def timeline(
     with as_it_is(store, project, settings) as (reading, live):
         points = reading.checkpoints(project)
         damaged: list[Checkpoint] = []
-        found = numbered(reading, points, live, damaged=damaged)
+        found = numbered(reading, points, live, damaged=damaged, git=git)
         numbers = {point.id: at for at, point in enumerate(found, 1)}
         bad = {point.id for point in damaged}
         chosen = [
@@ -136,6 +157,7 @@ def timeline(
             and (every or point.id in numbers or point.id in bad)
         ]
         amounts = _amounts(reading, points, live, chosen[:_COUNTED]) if count else {}
+        moved = _moved(store, reading, points, live)
         here = _here(reading, points, live, [point for point in chosen if point.id in amounts])
     rows = [
         PointRow(numbers.get(point.id, 0), point, amounts.get(point.id), point.id in bad, point.id == here)
@@ -143,7 +165,26 @@ def timeline(
     ]
     shown = {point.id for point in chosen}
     hidden = sum(1 for point in points if point.id not in shown and (live is None or point.id != live.id))
-    return Timeline(directory, project, rows=rows, hidden=hidden)
+    gone = not os.path.lexists(project)
+    return Timeline(directory, project, rows=rows, hidden=hidden, moved=moved, gone=gone)
+
+
+def _moved(
+    store: Store, reading: Store, points: Sequence[Checkpoint], live: Checkpoint | None
+) -> RepositoryMoved | None:
+    """What moved in the project's repositories since the newest point to which that can be said."""
+    if live is None:
+        return None
+    older = [point for point in points if point.numbered and point.id != live.id][:_COUNTED]
+    with contextlib.suppress(SafekeptError, OSError):
+        for point in older:
+            if not same_repositories(reading, point, live):
+                from safekept.checkpoints.store import plan_repositories
+
+                plans = plan_repositories(reading, point, live, kept_in=store.directory)
+                words = "; ".join(plan.words for plan in plans if plan.words)
+                return RepositoryMoved(point, words) if words else None
+    return None
 
 
 def every_point(
@@ -161,7 +202,10 @@ def every_point(
         and (every or point.numbered)
     ]
     found += home_points(context, session=session, turn=turn, every=every)
-    return EveryPoint(tuple(sorted(found, key=lambda point: (point.time_ns, point.id), reverse=True)))
+    places = {point.place for point in found if point.kind != "home"}
+    gone = frozenset(place for place in places if not os.path.lexists(place))
+    in_order = sorted(found, key=lambda point: (point.time_ns, point.id), reverse=True)
+    return EveryPoint(tuple(in_order), gone)
 
 
 def with_home_points(

@@ -44,8 +44,13 @@ class FileNotInCheckpoint(SafekeptError):
     code = "file-not-in-checkpoint"
 
 
-def find_checkpoint(store: Store, project: str, word: str, live: Checkpoint | None) -> Checkpoint:
-    """The checkpoint that a word means. Raises NoSuchCheckpoint, which says why and what there is."""
+def find_checkpoint(
+    store: Store, project: str, word: str, live: Checkpoint | None, git: bool = False
+) -> Checkpoint:
+    """The checkpoint that a word means. Raises NoSuchCheckpoint, which says why and what there is.
+
+    `git`: what only moved the project's repository has a number, too.
+    """
     points = store.checkpoints(project)
     word = word.strip()
     if word.startswith("-"):
@@ -55,7 +60,7 @@ def find_checkpoint(store: Store, project: str, word: str, live: Checkpoint | No
         return exact[0]
     digits = word.isascii() and word.isdigit()
     if digits and len(word) < SHORTEST_PREFIX:
-        return _by_number(store, project, points, int(word), live)
+        return _by_number(store, project, points, int(word), live, git)
     if not is_checkpoint_id(word.lower(), 1):
         raise _unknown(f"`{word}` is neither a number nor the id of a checkpoint", project, word)
     if len(word) < SHORTEST_PREFIX:
@@ -71,14 +76,19 @@ def find_checkpoint(store: Store, project: str, word: str, live: Checkpoint | No
         named = ", ".join(point.id for point in found[:5]) + (" …" if len(found) > 5 else "")
         raise _unknown(f"`{word}` is the beginning of {len(found)} ids: {named}", project, word)
     if digits and int(word) <= len(points):
-        return _by_number(store, project, points, int(word), live)
+        return _by_number(store, project, points, int(word), live, git)
     raise _elsewhere(store, project, word)
 
 
 def _by_number(
-    store: Store, project: str, points: Sequence[Checkpoint], number: int, live: Checkpoint | None
+    store: Store,
+    project: str,
+    points: Sequence[Checkpoint],
+    number: int,
+    live: Checkpoint | None,
+    git: bool = False,
 ) -> Checkpoint:
-    found = numbered(store, points, live, most=number)
+    found = numbered(store, points, live, most=number, git=git)
     if 1 <= number <= len(found):
         return found[number - 1]
     if not found:

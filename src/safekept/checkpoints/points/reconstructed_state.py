@@ -9,12 +9,14 @@ older than the point itself.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
 from safekept.core.records import dataclass
 
 from ..checkpoint import LOOKED_AT, Checkpoint, CheckpointDamaged, FileState, Skipped
+from ..store.repositories.state import same_repositories
 from ..store.store import Store
 from ..store.tree_state import TreeState
 from .attribution import marks_amid_turns
@@ -168,6 +170,7 @@ def numbered(
     live: Checkpoint | None,
     most: int = 0,
     damaged: list[Checkpoint] | None = None,
+    git: bool = False,
 ) -> list[Checkpoint]:
     """The points that have numbers, number 1 first. Going back changes none of them.
 
@@ -176,11 +179,15 @@ def numbered(
     So `rollback 1` undoes the last change, and stays what it is when that was done. Where the newest point is
     an after-mark, what happened since is the user's own, which no number undoes. One that kept nothing has
     no number; neither has one that is damaged, which is added to `damaged`. `most`: so many are enough.
+    `git`: what moved in the project's own repository is a change as well. Where the project itself is gone,
+    the mark of its last turn is number 1.
     """
+    stood = [live] if live is not None else []  # the points whose repositories are compared
     newest = next((point for point in points if point.kind != "undo"), None)
+    last = _last_of_gone(newest, live)
     ended = newest is not None and newest.kind == "after" and newest.id not in marks_amid_turns(points)
     seen = [ReconstructedState(live)] if live is not None and not ended else []
-    found: list[Checkpoint] = []
+    found: list[Checkpoint] = [last] if last is not None else []
     for point, rebuilt in _each(store, points, live):
         if most and len(found) >= most:
             break
@@ -191,19 +198,29 @@ def numbered(
             # rollback took is that rollback's.
             if not rebuilt.damaged and point.reason != LOOKED_AT:
                 seen = [rebuilt] if point.kind == "undo" else [*seen, rebuilt]
+                stood = [point] if point.kind == "undo" else [*stood, point]
             continue
         try:
             differs = not rebuilt.damaged and (not seen or any(rebuilt.differs(store, one) for one in seen))
         except CheckpointDamaged:  # one of the two
             rebuilt.damaged, differs = not _readable(store, rebuilt), True
+        if git and not differs:
+            differs = any(not same_repositories(store, point, one) for one in stood)
         if rebuilt.damaged:
             if damaged is not None:
                 damaged.append(point)
             continue
-        seen = [rebuilt]
+        seen, stood = [rebuilt], [point]
         if differs and not holds_nothing_named(store, point):
             found.append(point)
     return found
+
+
+def _last_of_gone(newest: Checkpoint | None, live: Checkpoint | None) -> Checkpoint | None:
+    """The mark of the last turn in a project that is gone: that it went is the last change."""
+    if live is not None or newest is None or newest.kind != "after" or not newest.full:
+        return None
+    return None if os.path.lexists(newest.project) else newest
 
 
 def _readable(store: Store, rebuilt: ReconstructedState) -> bool:

@@ -16,16 +16,19 @@ from ..checkpoint import LOOKED_AT, REASONS, Checkpoint, FileState, Skipped
 
 if TYPE_CHECKING:
     from ..scan.hidden import HiddenLook
+    from ..store.repositories.moves import RepositoryPlan
 
 # The record of a project's rollbacks: what lets a killed one be finished or taken back.
 # `projects/<id>/rollback.jsonl`, one object per line: `begun` (names of ours that may be lying about),
 # `committed` (everything is staged and every change is listed: from here a killed rollback is finished),
+# `repository` (when the files are back, the project's git repositories are to follow: these items),
 # `taking-back` (it failed and is being undone: from here a killed one is undone), and `done` or `taken-
 # back`. When one is over, its lists are dropped and one line of it stays.
 
 NAME = "rollback.jsonl"
 VERSION = 1
 _OVER = ("done", "taken-back")
+REPOSITORY = "repository"
 _LINES_KEPT = 100
 
 
@@ -51,7 +54,10 @@ class RollbackJournal:
     def close(self, state: str, operation: str, **facts: Any) -> None:
         """The rollback is over: its end is written, and what only recovery needs is dropped."""
         self.write(state, operation, **facts)
-        lines = [line for line in self.read() if line["state"] in _OVER][-_LINES_KEPT:]
+        every = list(self.read())
+        over = {line["operation"] for line in every if line["state"] in _OVER}
+        waiting = [line for line in every if line["state"] == REPOSITORY and line["operation"] not in over]
+        lines = [line for line in every if line["state"] in _OVER][-_LINES_KEPT:] + waiting
         with contextlib.suppress(OSError):  # longer than it need be, and right
             durable_write(self.path, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
 
@@ -188,6 +194,8 @@ class RollbackPlan:
     not_covered: list[Skipped] = field(default_factory=list)  # in the project now, and in no checkpoint
     gone: list[Skipped] = field(default_factory=list)  # not covered then, and not there any more
     remarks: list[str] = field(default_factory=list)
+    git: bool = False  # the project's git repositories go back, too
+    repositories: list[RepositoryPlan] = field(default_factory=list)  # what moved there, asked for or not
     made_project: bool = False  # the project was gone, and its directory was made again
     made: tuple[str, ...] = ()  # that directory, and those above it that were gone with it, outermost first
     hidden: HiddenLook | None = None  # what the undo point found hidden; None: it was not looked at
@@ -232,6 +240,8 @@ class RollbackPlan:
                 {"path": one.path, "reason": one.reason, "detail": one.detail} for one in self.not_covered
             ],
             "gone": [{"path": one.path, "reason": one.reason} for one in self.gone],
+            "git": self.git,
+            "repositories": [one.as_dict() for one in self.repositories],
             "remarks": list(self.remarks),
         }
 

@@ -7,18 +7,20 @@ import os
 import stat
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.next_step import NextStep
 
-from ..checkpoint import Checkpoint, FileState, NoSuchCheckpoint
+from ..checkpoint import Checkpoint, CheckpointDamaged, FileState, NoSuchCheckpoint
 from ..points.addressing import find_checkpoint, find_files, hidden_below
 from ..points.attribution import changed_by_user, marks_amid_turns
 from ..points.differences import Renamed, missed, vanished
 from ..points.reconstructed_state import Absence, LeftOut, States, named_paths, reconstruct
 from ..points.rollback_plan import OWN, Left, RollbackJournal, RollbackPlan, Step, file_mode, visible_state
 from ..project import on_the_same_filesystem
+from ..store.repositories.state import same_repositories
 from ..store.store import Store
 from ..store.tree_state import TreeState
 from ..take.taking import ProjectGone, TakeSettings
@@ -26,6 +28,9 @@ from .deciding import RollbackInputs, plan_steps
 from .project_tree import ProjectTree, check_project
 from .recovery import recover_locked, rollback_lock
 from .undo_point import Undoing, UndoPoint, missing_from_point, store_to_plan_in, undoing
+
+if TYPE_CHECKING:
+    from ..store.repositories.moves import RepositoryPlan
 
 _KEPT = "Nothing was changed"
 #: Of a directory that is never taken whole.
@@ -47,6 +52,7 @@ def plan_rollback(
     cwd: str = "",
     undone: str | None = None,
     looking: bool = False,
+    git: bool = False,
     settings: TakeSettings | None = None,
     session: str = "",
     listener: Listener = silent,
@@ -55,16 +61,20 @@ def plan_rollback(
 
     `checkpoint` is one, or the number or id a person gave. With `recreate` a project that is gone is made
     again, as an empty directory. `undone`: this undoes a rollback, which went back to that id.
-    `looking`: the plan is only shown, and nothing is stored for it.
+    `looking`: the plan is only shown, and nothing is stored for it. `git`: the project's own repositories go
+    back as well; numbers then count what only moved there, too.
     Raises the typed errors of `addressing`, `project_tree` and `proving`.
     """
     with rollback_lock(store, project):
         recover_locked(store, project, settings, listener)
-        made = _ensure_project(store, project, checkpoint, recreate)
+        made, checkpoint = _ensure_project(store, project, checkpoint, recreate, git)
         try:
             with store_to_plan_in(store, project, looking) as planning:
                 keeping = UndoPoint(planning, project, settings, session, listener, looking=looking)
-                return _planned(keeping, checkpoint, files, overwrite_mine, cwd, undone, made)
+                plan = _planned(keeping, checkpoint, files, overwrite_mine, cwd, undone, made, git)
+                if not files:
+                    plan.repositories = _moved(planning, plan, overwrite_mine, undone, store.directory)
+                return plan
         except BaseException:
             unmake(made)
             raise
@@ -78,9 +88,12 @@ def _planned(
     cwd: str,
     undone: str | None,
     made: tuple[str, ...],
+    git: bool,
 ) -> RollbackPlan:
     store, project, undo = keeping.store, keeping.project, keeping.take()
-    target = find_checkpoint(store, project, checkpoint, undo) if isinstance(checkpoint, str) else checkpoint
+    target = (
+        find_checkpoint(store, project, checkpoint, undo, git) if isinstance(checkpoint, str) else checkpoint
+    )
     if target.project != project:
         raise NoSuchCheckpoint(
             f"Checkpoint {target.id} belongs to another project, `{target.project}`",
@@ -89,13 +102,41 @@ def _planned(
             project=project,
             other=target.project,
         )
-    plan = RollbackPlan(project, target, undo, made_project=bool(made), made=made)
+    plan = RollbackPlan(project, target, undo, git=git, made_project=bool(made), made=made)
     plan.undone = undone
     _Filling(store, plan, keeping, overwrite_mine).fill(files, cwd, undone)
     plan.hidden = keeping.hidden
     if not plan.undo.full and not files:
         plan.remarks.append(ONLY_NAMED)
     return plan
+
+
+def _moved(
+    store: Store, plan: RollbackPlan, overwrite_mine: bool, undone: str | None, kept_in: str
+) -> list[RepositoryPlan]:
+    """What moved in the project's repositories since; nothing where that is not known."""
+    if not plan.git and same_repositories(store, plan.target, plan.undo):
+        return []
+    from ..store.repositories.planning import plan_repositories
+
+    points = [point for point in store.checkpoints(plan.project) if point.id != plan.undo.id]
+    mark: Checkpoint | None = None
+    if undone is not None:
+        own = f"rollback {plan.target.id}"
+        mark = next((point for point in points if point.kind == "after" and point.turn == own), None)
+    else:
+        # While a turn is open, what moved since may be the agent's.
+        newest = next((point for point in points if point.kind != "undo"), None)
+        if newest is not None and newest.kind == "after" and newest.time_ns > plan.target.time_ns:
+            mark = newest
+    mark = None if overwrite_mine else mark
+    try:
+        return plan_repositories(
+            store, plan.target, plan.undo, mark, undoing=undone is not None, deep=plan.git, kept_in=kept_in
+        )
+    except CheckpointDamaged as error:
+        plan.remarks.append(f"what moved in the git repository is not known: {error}")
+        return []
 
 
 def unmake(made: Sequence[str]) -> None:
@@ -239,16 +280,16 @@ class _Wanted:
 
 
 def _ensure_project(
-    store: Store, project: str, checkpoint: Checkpoint | str, recreate: bool
-) -> tuple[str, ...]:
-    """See that it is there; the directories that were made for it, outermost first."""
+    store: Store, project: str, checkpoint: Checkpoint | str, recreate: bool, git: bool
+) -> tuple[tuple[str, ...], Checkpoint | str]:
+    """See that it is there; the directories that were made for it, outermost first, and the point of it."""
     try:
         check_project(project)
     except ProjectGone:
         if not store.checkpoints(project):
             raise
         if isinstance(checkpoint, str):
-            checkpoint = find_checkpoint(store, project, checkpoint, None)  # before anything is made
+            checkpoint = find_checkpoint(store, project, checkpoint, None, git)  # before anything is made
         place, around = store.project_directory(project), os.path.dirname(project)
         # Where nothing is around it, either, it may only be unmounted.
         if not recreate or not (os.path.isdir(around) or on_the_same_filesystem(place, project)):
@@ -257,8 +298,8 @@ def _ensure_project(
         for path in made[:-1]:
             os.mkdir(path)
         os.mkdir(project, 0o700)  # nobody else looks in until its own mode is back
-        return made
-    return ()
+        return made, checkpoint
+    return (), checkpoint
 
 
 def _missing_directories(path: str) -> tuple[str, ...]:
@@ -301,6 +342,7 @@ def plan_undo(
             )
         target = points[known[-1]]
     undone = next((str(line.get("target", "")) for line in done if line.get("undo") == target.id), None)
+    git = any(line.get("git") for line in done if line.get("undo") == target.id)
     return plan_rollback(
         store,
         project,
@@ -309,6 +351,7 @@ def plan_undo(
         recreate=True,
         undone=undone,
         looking=looking,
+        git=git,
         settings=settings,
         session=session,
         listener=listener,

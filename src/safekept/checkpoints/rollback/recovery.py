@@ -9,7 +9,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
@@ -18,7 +18,7 @@ from safekept.core.records import dataclass
 
 from ..checkpoint import Checkpoint
 from ..points.reconstructed_state import every_name
-from ..points.rollback_plan import RollbackJournal
+from ..points.rollback_plan import REPOSITORY, RollbackJournal
 from ..project import refuse_others
 from ..store.store import Store
 from ..take.taking import TakeSettings, take
@@ -82,8 +82,49 @@ def recover_locked(
     """The same for who holds the lock already. Raises RollbackStuck, ProjectGone, ProjectReplaced."""
     journal = RollbackJournal(store.project_directory(project))
     lines = journal.pending()
-    if not lines:
-        return None
+    repositories = [line for line in lines if line["state"] == REPOSITORY]
+    lines = [line for line in lines if line["state"] != REPOSITORY]
+    found = _recover_files(store, project, settings, journal, lines, listener) if lines else None
+    if repositories:
+        found = _recover_repositories(store, project, settings, journal, repositories[-1], found, listener)
+    return found
+
+
+def _recover_repositories(
+    store: Store,
+    project: str,
+    settings: TakeSettings | None,
+    journal: RollbackJournal,
+    line: Mapping[str, object],
+    files: Recovered | None,
+    listener: Listener,
+) -> Recovered:
+    """The files are back, or there was nothing to do with them: what is left of the repositories is done."""
+    from ..store.repositories.planning import plan_again, restore_repositories
+
+    operation, target, undo = (str(line.get(name, "")) for name in ("operation", "target", "undo"))
+    point = next((point for point in store.checkpoints(project) if point.id == target), None)
+    items, remarks = line.get("items"), list(files.remarks) if files else []
+    if point is None or not isinstance(items, dict) or (files is not None and files.how != "finished"):
+        journal.close("taken-back", operation, time=time.time())
+        return files or Recovered(project, "taken back", target, undo)
+    plans = plan_again(store, project, point, items)
+    for one in restore_repositories(store, project, plans, target, undo):
+        remarks += [*one.remarks, *(f"{name} could not be put back: {why}" for name, _, why in one.left)]
+    facts = {"project": project, "target": target, "undo": undo, "git": True, "recovered": True}
+    journal.close("done", operation, **facts, files=[], done=len(items), left=0, time=time.time())
+    after_mark(store, project, target, undo, settings=settings, remarks=remarks, listener=listener)
+    return Recovered(project, "finished", target, undo, tuple(remarks))
+
+
+def _recover_files(
+    store: Store,
+    project: str,
+    settings: TakeSettings | None,
+    journal: RollbackJournal,
+    lines: Sequence[dict[str, object]],
+    listener: Listener,
+) -> Recovered:
     by_state: Mapping[str, dict[str, object]] = {str(line["state"]): line for line in lines}
     begun, committed = by_state.get("begun", {}), by_state.get("committed", {})
     operation = str(lines[-1]["operation"])

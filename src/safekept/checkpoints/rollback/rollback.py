@@ -11,8 +11,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import sync_filesystem
@@ -21,7 +22,7 @@ from safekept.core.next_step import NextStep
 from safekept.core.records import dataclass
 
 from ..checkpoint import Checkpoint
-from ..points.rollback_plan import OWN, REMOVING, Left, RollbackJournal, RollbackPlan
+from ..points.rollback_plan import OWN, REMOVING, REPOSITORY, Left, RollbackJournal, RollbackPlan
 from ..store.store import Store
 from ..take.taking import TakeSettings
 from .planning import NothingToUndo, plan_rollback, plan_undo
@@ -30,6 +31,9 @@ from .project_tree import ProjectTree, check_project
 from .proving import FileContents, StoredContents
 from .recovery import Recovered, after_mark, recover, recover_locked, rollback_lock
 from .run import RollbackFailed, finish, go_back, go_forward, open_up, stage
+
+if TYPE_CHECKING:
+    from ..store.repositories.restoring import RepositoryRestored
 
 __all__ = [
     "NothingToUndo",
@@ -53,6 +57,7 @@ class RolledBack:
     done: list[tuple[str, str]] = field(default_factory=list)  # path, action
     left: list[Left] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    repositories: list[RepositoryRestored] = field(default_factory=list)  # where they were asked for
     after: Checkpoint | None = None  # the mark of what the rollback left behind
     seconds: float = 0.0
 
@@ -75,7 +80,12 @@ class RolledBack:
     @property
     def complete(self) -> bool:
         """Whether everything is as it was, but for what the user keeps and what no checkpoint covers."""
-        return not self.plan.incomplete(self.left)
+        return not self.plan.incomplete(self.left) and all(one.complete for one in self.repositories)
+
+    @property
+    def acted(self) -> bool:
+        """Whether anything was changed at all."""
+        return bool(self.done) or any(one.done for one in self.repositories)
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -88,6 +98,7 @@ class RolledBack:
             "left": [{"path": one.path, "reason": one.reason, "detail": one.detail} for one in self.left],
             "not_covered": [{"path": one.path, "reason": one.reason} for one in self.plan.not_covered],
             "gone": [{"path": one.path, "reason": one.reason} for one in self.plan.gone],
+            "repositories": [one.as_dict() for one in self.repositories],
             "complete": self.complete,
             "remarks": self.remarks,
             "seconds": round(self.seconds, 3),
@@ -112,11 +123,12 @@ def roll_back(
     with rollback_lock(store, plan.project):
         recover_locked(store, plan.project, settings, listener)
         check_project(plan.project, plan.target.id)
-        if plan.steps:
-            carry_out(store, plan, result, StoredContents(store), listener)
-        if hidden is not None:
-            hidden(result)
-        if result.done:
+        with _then_repositories(store, plan, result):
+            if plan.steps:
+                carry_out(store, plan, result, StoredContents(store), listener)
+            if hidden is not None:
+                hidden(result)
+        if result.acted:
             result.after = after_mark(
                 store,
                 plan.project,
@@ -129,6 +141,37 @@ def roll_back(
             )
     result.seconds = time.monotonic() - began
     return result
+
+
+@contextlib.contextmanager
+def _then_repositories(store: Store, plan: RollbackPlan, result: RolledBack) -> Iterator[None]:
+    """When the files are back, the repositories follow. Written down first: a killed one is finished."""
+    if not plan.git or not plan.repositories:
+        yield
+        return
+    from ..store.repositories.planning import restore_repositories
+    from ..store.repositories.restoring import RepositoryRestored
+
+    plans = [one for one in plan.repositories if one.moves]
+    for one in plan.repositories:
+        if not one.moves:
+            stays = [(name, why, "") for name, why in one.left]
+            result.repositories.append(RepositoryRestored(one.path, left=stays))
+    if not plans:
+        yield
+        return
+    journal, operation = RollbackJournal(store.project_directory(plan.project)), new_id()
+    items = {one.path: [move.name for move in one.moves] for one in plans}
+    journal.write(REPOSITORY, operation, target=plan.target.id, undo=plan.undo.id, items=items)
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            journal.close("taken-back", operation, time=time.time())
+        raise
+    result.repositories += restore_repositories(store, plan.project, plans, plan.target.id, plan.undo.id)
+    result.remarks += [remark for one in result.repositories for remark in one.remarks]
+    journal.close("done", operation, **_summary(plan, result), git=True)
 
 
 def carry_out(

@@ -113,7 +113,7 @@ class UndoPoint:
         self.store, self.project = store, project
         self._settings = settings or TakeSettings()
         if looking:  # in a store that is thrown away again
-            self._settings = replace(self._settings, durable=False, seat_belt=None)
+            self._settings = replace(self._settings, durable=False, seat_belt=None, repository_wait=-1.0)
         self._session, self._listener, self._reason = (
             session,
             listener,

@@ -47,6 +47,7 @@ class Facts:
     full: bool = False
     index: bytes = b""  # looks of the user's own index, when it was asked for
     tracked: tuple[bytes, ...] = ()  # what it tracks although it is ignored
+    repository: tuple[Any, ...] = ()  # of `repository/`, and what it was read from: `repositories.taking`
 
     def values(self) -> tuple[Any, ...]:
         return tuple(getattr(self, name) for name in self.__slots__)

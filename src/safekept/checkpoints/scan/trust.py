@@ -163,6 +163,7 @@ class Trust:
     def _nothing_missing(self, cache: Cache, commit: str) -> bool:
         facts = cache.facts
         wanted = {bytes.fromhex(commit), facts.meta} | ({facts.tree} - {NOTHING})
+        wanted |= {facts.repository[0], *facts.repository[1]} if facts.repository else set()
         for path in cache.paths():
             folder = cache.get(path)
             if folder is not None:

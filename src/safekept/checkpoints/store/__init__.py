@@ -8,6 +8,9 @@ if TYPE_CHECKING:
     from .damage import Damage, current_damage
     from .git import find_git, run_git
     from .refs import STALE, sweep_stale_lock
+    from .repositories.moves import STAYS
+    from .repositories.planning import plan_repositories
+    from .repositories.state import same_repositories
     from .repository import StoreUnusable, belt_of
     from .store import Store
     from .tree_state import TreeState
@@ -18,6 +21,9 @@ __getattr__ = doors(
         "damage": "Damage current_damage",
         "git": "find_git run_git",
         "refs": "STALE sweep_stale_lock",
+        "repositories.moves": "STAYS",
+        "repositories.planning": "plan_repositories",
+        "repositories.state": "same_repositories",
         "repository": "StoreUnusable belt_of",
         "store": "Store",
         "tree_state": "TreeState",

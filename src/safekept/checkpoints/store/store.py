@@ -185,6 +185,10 @@ class Store:
             facts = json.loads(self.objects.read_as(b"blob", oid)) if oid else {}
             return facts if isinstance(facts, dict) else {}
 
+    def root_entries(self, checkpoint: Checkpoint) -> dict[bytes, bytes]:
+        """Name -> object of a checkpoint's own tree: `files`, `meta`, `repository`. Raises BadObject."""
+        return self._trees.roots(self._root(checkpoint))
+
     def difference(self, older: Checkpoint, newer: Checkpoint) -> list[Change]:
         """(path, state in the older, state in the newer) of every path that differs, times included."""
         with self._reading(older):

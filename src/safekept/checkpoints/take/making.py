@@ -25,6 +25,7 @@ from ..scan.walk import TooMany, Walk
 from ..store.metadata import about, from_facts, git_head, message
 from ..store.objects import DIRECTORY, FILE, NOTHING, encode_commit, encode_tree
 from ..store.pack_writer import PackWriter
+from ..store.repositories.taking import RepositoryLook
 from ..store.store import Store
 from .named import Named, NamedRecord, relative_names
 from .objects import Gather, Trees
@@ -83,21 +84,27 @@ class Making:
             start = replace(start, hidden=hidden.id if hidden is not None else "")
         self._named(view, start, names, passing)
         checkpoint = None
+        repository = RepositoryLook(self.store, self.project, facts.repository, self.settings, start.kind)
+        nested = [os.fsdecode(name) for name in view.repositories()] if passing else None
         with PackWriter(self.store.objects.pack_directory, self.directory, self.settings.durable) as writer:
+            repository.look(nested)
             gather = self._read(writer, view)
             trees = Trees(writer, view)
             trees.build(self.dirty, facts.tree or NOTHING, facts.meta or NOTHING)
             if passing:
                 facts.skipped = view.counts()
             facts.files = self.files
-            if trees.changed or always or not _says_the_same(start, facts.latest):
+            if trees.changed or repository.changed or always or not _says_the_same(start, facts.latest):
                 checkpoint = replace(start, files=self.files, skipped=sum(facts.skipped.values()))
-                checkpoint = self._write(writer, checkpoint, trees, facts.skipped)
+                checkpoint = self._write(writer, checkpoint, trees, facts.skipped, repository.store(writer))
                 self._name(checkpoint)
                 facts.base, facts.latest = checkpoint.id, checkpoint.as_dict()
                 facts.tree, facts.meta = trees.tree, trees.meta
             else:
                 view.take_back()
+        self.learned = self.learned or facts.repository != repository.facts
+        facts.repository = repository.facts
+        self.remarks += repository.remarks
         facts.store, facts.project = self.store.identity, self.raw
         # The checkpoint is there. What is beside it may fail: the next pass then looks more closely.
         with contextlib.suppress(OSError):
@@ -232,7 +239,12 @@ class Making:
         return gather
 
     def _write(
-        self, writer: PackWriter, checkpoint: Checkpoint, trees: Trees, counts: dict[str, int]
+        self,
+        writer: PackWriter,
+        checkpoint: Checkpoint,
+        trees: Trees,
+        counts: dict[str, int],
+        repository: bytes,
     ) -> Checkpoint:
         """The objects that make a tree a checkpoint; afterwards the pack is part of the store."""
         described = about(
@@ -246,6 +258,8 @@ class Making:
         entries = [(FILE, b"about.json", writer.add(b"blob", described)), (DIRECTORY, b"meta", trees.meta)]
         if trees.tree != NOTHING:
             entries.append((DIRECTORY, b"files", trees.tree))
+        if repository != NOTHING:
+            entries.append((DIRECTORY, b"repository", repository))
         tree = writer.add(b"tree", encode_tree(entries))
         commit = encode_commit(tree, checkpoint.time_ns // 10**9, message(checkpoint))
         checkpoint = replace(checkpoint, commit=writer.add(b"commit", commit).hex())

@@ -70,6 +70,8 @@ class TakeSettings:
     use_ignore: bool = True  # `.gitignore` in full passes
     lock_wait: float = 20.0  # seconds that another taker of the same project is waited for
     durable: bool = True  # survives a power cut, not only the end of the process
+    #: Seconds that a call waits for the objects of the project's own repository; negative: none are kept.
+    repository_wait: float = 0.4
     agent: str = ""  # whose turn it is, for `about.json`
     hidden: HiddenLimits | None = None  # how much of what is hidden is kept; None: nothing of it is looked at
     seat_belt: bool | None = None  # whether the store is closed between two; None: as it has it

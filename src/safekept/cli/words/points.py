@@ -22,7 +22,9 @@ _COUNTED = "Then changed: files, and lines added (+) and removed (-), up to the 
 _LONGEST = {"home": 76}
 
 
-def show_timeline(console: Console, found: Timeline, where: list[str], every: bool, filtered: bool) -> int:
+def show_timeline(
+    console: Console, found: Timeline, where: list[str], every: bool, filtered: bool, git: bool = False
+) -> int:
     """The list that `safekept rollback` shows."""
     console.document(found.as_dict())
     if found.project is None and found.home is None:
@@ -34,14 +36,15 @@ def show_timeline(console: Console, found: Timeline, where: list[str], every: bo
         what = "match" if filtered else "to go back to: nothing changed since the last one"
         console.line(f"No {kind[0].lower()}{kind[1:]} of {place} {what}")
     else:
-        console.heading(f"{kind} of {place}")
+        console.heading(f"{kind} of {place}" + (", which is gone" if found.gone else ""), not found.gone)
         shown = rows if every else rows[:_ROWS]
         table(console, [_HEAD, *(_cells(row, found.home is not None) for row in shown)], cut=True)
         if len(shown) < len(rows):
             console.line(f"  … and {len(rows) - len(shown):,} older ones: --all")
         if any(row.changes and (row.changes.added or row.changes.removed) for row in shown):
             console.line(_COUNTED)
-        _show_ways_back(console, found, where)
+        _show_ways_back(console, found, where, git)
+    _show_moved(console, found, where)
     if any(row.damaged for row in found.rows):
         console.line(f"Part of it is missing from the store: `{console.command('checkpoint', 'status')}`")
     if found.hidden and not every:
@@ -51,12 +54,24 @@ def show_timeline(console: Console, found: Timeline, where: list[str], every: bo
     return 0
 
 
-def _show_ways_back(console: Console, found: Timeline, where: list[str]) -> None:
+def _show_moved(console: Console, found: Timeline, where: list[str]) -> None:
+    """What git would show as moved, in one line, and what brings it back."""
+    if found.moved is None:
+        return
+    back = console.command("rollback", found.moved.point.short, "--git", *where)
+    console.line(f"In git since {found.moved.point.short}: {path_text(found.moved.words)}")
+    console.line(f"Bring that back, too: `{back}`")
+
+
+def _show_ways_back(console: Console, found: Timeline, where: list[str], git: bool) -> None:
     first = next((row.point.short for row in found.rows if row.number and not row.here), "")
     if first:
-        back = console.command("rollback", first, *where)
-        what = "Undo everything since one" if found.home is None else "Bring the files of one"
-        console.line(f"{what} of them{'' if found.home is None else ' back'}: `{back}`")
+        back = console.command("rollback", first, *(["--git"] if git else []), *where)
+        if found.gone:
+            console.line(f"Bring it back as it was last: `{back}`")
+        else:
+            what = "Undo everything since one" if found.home is None else "Bring the files of one"
+            console.line(f"{what} of them{'' if found.home is None else ' back'}: `{back}`")
         console.line(f"See it first: `{console.command('rollback', first, '--diff', *where)}`")
     if found.home_points:
         newest = console.command("rollback", found.home_points[0].short)
@@ -91,9 +106,8 @@ def show_every_point(console: Console, found: EveryPoint, every: bool) -> int:
     shown = found.points if every else found.points[:_ROWS]
     rows = [("ID", "WHEN", "PROJECT", "SESSION", "REASON")]
     for point in shown:
-        rows.append(
-            (point.short, ago(point.time_ns), path_text(point.place), _session(point), _reason(point))
-        )
+        place = path_text(point.place) + (" (gone)" if point.place in found.gone else "")
+        rows.append((point.short, ago(point.time_ns), place, _session(point), _reason(point)))
     table(console, rows, cut=True)
     if len(shown) < len(found.points):
         console.line(f"  … and {len(found.points) - len(shown):,} older ones: --all")

@@ -12,6 +12,7 @@ from .points import about
 
 if TYPE_CHECKING:
     from safekept.actions.projects.points import PointRollback
+    from safekept.actions.projects.rollback import RollbackOutcome
     from safekept.actions.undo.changes import Change
     from safekept.actions.undo.undo import Undone, UndoRequest
     from safekept.checkpoints.points import Left, RollbackPlan
@@ -53,6 +54,7 @@ def show_rollback(console: Console, outcome: PointRollback, *, again: bool = Fal
         _show_modes(console, "Sets" if planned else "Set", outcome.plan, _paths(outcome, ("metadata",)))
         _show_left(console, outcome.plan, outcome.plan.left if done is None else done.left)
         _show_gone(console, outcome.plan)
+        _show_git(console, outcome)
     else:
         listing(console, "Left", [f"{path}: {why}" for path, why in outcome.stays])
     for note in outcome.notes:
@@ -70,6 +72,33 @@ def show_rollback(console: Console, outcome: PointRollback, *, again: bool = Fal
             console.line("Restart the agent to use what came back")
         console.line(f"Changed your mind? `{undo}`")
     return 0 if outcome.complete else 3
+
+
+def _show_git(console: Console, outcome: RollbackOutcome) -> None:
+    """What moved in the repository: put back, or to be had with --git."""
+    from safekept.checkpoints.store import STAYS
+
+    said = [path_text(plan.words) for plan in outcome.plan.repositories if plan.words]
+    if not outcome.plan.git:
+        if said:
+            again = console.command(
+                "rollback", outcome.plan.target.id, "--git", "--dir", outcome.plan.project
+            )
+            listing(console, "Git", said)
+            console.fact("", f"not touched; to bring that back, too: `{again}`")
+        return
+    done = outcome.rolled_back
+    listing(console, "Git", said)
+    if done is None:
+        left = [(name, why, "") for plan in outcome.plan.repositories for name, why in plan.left]
+    else:
+        left = [item for one in done.repositories for item in one.left]
+    words = [f"{_item(name)}: {STAYS[why]}" + (f" ({more})" if more else "") for name, why, more in left]
+    listing(console, "Git left", [path_text(line) for line in words])
+
+
+def _item(name: str) -> str:
+    return name.partition(":")[2] or name
 
 
 def _show_home_undone(console: Console, outcome: PointRollback) -> int:

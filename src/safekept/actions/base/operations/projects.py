@@ -38,6 +38,7 @@ class RollbackFacts(Facts):
     kept: int | None = None  # of what is left: what somebody changed since
     left: int | None = counted()
     directory: str | None = None  # where whoever asked for it stood
+    repository: int | None = None  # items of the project's own repository that were put back
 
 
 @dataclass(kw_only=True, slots=True)

@@ -39,6 +39,12 @@ from ...words.lists import at_directory, directory_of
 )
 @click.option("--all-projects", is_flag=True, help="List the points of every project in one timeline.")
 @click.option(
+    "--git",
+    is_flag=True,
+    help="Also put the project's git repository back: branches, tags, HEAD, stashes, index; the whole of "
+    "`.git` where it is gone. Without N: number what only moved there, too.",
+)
+@click.option(
     "--overwrite-mine", is_flag=True, help="Also take back what you changed after the agent's last turn."
 )
 @click.option("--dry-run", is_flag=True, help="Show the plan; change nothing.")
@@ -53,6 +59,7 @@ def command(
     turn: str,
     every: bool,
     all_projects: bool,
+    git: bool,
     overwrite_mine: bool,
     dry_run: bool,
     home: str,
@@ -66,6 +73,10 @@ def command(
     made, newest first; going back moves none of them. With FILE only those files. Files that you changed
     after the agent's last turn stay as they are, and are listed.
 
+    Your `.git` is not touched, unless you say --git: then branches, tags, stashes and index go back as well,
+    and with --git the printed `undo ID` brings back where they stood. What git shows as lost (a branch that
+    was deleted, a stash that was dropped, a history that was rewritten) is back, too.
+
     Files of an agent's own home (skills, jobs, memories) that were kept before a change are in the same
     list, without a number: their ID brings them back. In the home itself they have numbers.
 
@@ -73,6 +84,10 @@ def command(
     """
     if undo and (files or diff):
         raise click.UsageError("--undo takes back a whole rollback; it goes with no FILE and no --diff.")
+    if git and (files or diff or undo or all_projects):
+        raise click.UsageError(
+            "--git puts a whole repository back; it goes with no FILE, --diff, --undo or --all-projects."
+        )
     if any(not name.strip() for name in files) or (files and not target.strip()):
         raise click.UsageError("An empty name means no file; without FILE everything goes back.")
     place = directory_of(directory)
@@ -105,15 +120,15 @@ def command(
             console.finish()
             return show_difference(console, compared)
         if not target and not undo:
-            found = points.list(session=session, turn=turn, every=every)
+            found = points.list(session=session, turn=turn, every=every, git=git)
             console.finish()
-            return show_timeline(console, found, at_directory(directory), every, bool(session or turn))
+            return show_timeline(console, found, at_directory(directory), every, bool(session or turn), git)
         if undo:
             meant = Target(CHECKPOINT, points.need_project(), target) if target else points.last_rollback()
             outcome = points.undo(meant, overwrite_mine=overwrite_mine, dry_run=dry_run)
         elif dry_run:
-            outcome = points.plan(points.resolve(target), files, overwrite_mine=overwrite_mine)
+            outcome = points.plan(points.resolve(target), files, overwrite_mine=overwrite_mine, git=git)
         else:
-            outcome = points.apply(points.resolve(target), files, overwrite_mine=overwrite_mine)
+            outcome = points.apply(points.resolve(target), files, overwrite_mine=overwrite_mine, git=git)
     console.finish()
     return show_rollback(console, outcome)

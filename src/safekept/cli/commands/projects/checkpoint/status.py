@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 
 _ROWS = 20
+#: What became of a project that is not where it was.
+_PRESENCE = {"orphan": "Gone", "unreachable": "Not reached"}
 
 
 @click.command("status")
@@ -128,9 +130,9 @@ def _show_trouble(console: Console, found: CheckpointStatus) -> None:
             one = count_text(len(project.damaged), "checkpoint")
             console.line(f"Damaged: {name}: {one} not whole any more ({names}); the others are not affected")
         if project.presence != "live":
-            console.line(f"{project.presence.capitalize()}: {name}: {project.reason}")
-    if any(project.presence == "orphan" for project in found.projects):
-        console.line(f"Drop those of deleted projects: `{console.command('checkpoint', 'prune')}`")
+            console.line(f"{_PRESENCE[project.presence]}: {name}: {project.reason}")
+            back = console.command("rollback", "1", "--dir", project.project)
+            console.line(f"  What is kept of it comes back with `{back}`")
 
 
 # `safekept checkpoint list`: every checkpoint of every project.
