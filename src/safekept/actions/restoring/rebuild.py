@@ -286,7 +286,7 @@ def prepare_rebuild(
         home = context.locate(request.home, layout.name, existing=False).home
         _refuse_another(context, request, home, origin)
         _refuse_own_source(origin, home)
-        ground = inspect_target(context, home)
+        ground = inspect_target(context, home, layout)
         already = begun is not None and _in_place(begun, request, origin, home)
         if ground.aside and not already:
             refuse_held(home, layout)

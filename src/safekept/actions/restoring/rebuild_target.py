@@ -32,7 +32,7 @@ from safekept.home.landing import (
     owner_of,
     who_holds,
 )
-from safekept.home.layout import HomeNotDirectory, Layout
+from safekept.home.layout import HomeNotDirectory, Layout, Proven
 
 from ..base.context import UserContext
 from ..base.own_places import refuse_unsafe_target, within
@@ -56,6 +56,8 @@ class RebuildTarget:
     aside: str  # where what is there now will go; "" where there is nothing
     beside: bool  # built beside the home and then renamed; else in it, which is empty
     owner: tuple[int, int]  # whom everything is to belong to
+    stays: tuple[str, ...] = ()  # the agent's own program, in the home that is there now: it stays in place
+    there: tuple[str, ...] = ()  # what else is there now, by name
 
     @property
     def staging(self) -> str:
@@ -74,10 +76,12 @@ class RebuildTarget:
         if not self.aside:
             return ""
         home, aside = shlex.quote(self.home), shlex.quote(self.aside)
-        return f"mv {home} {shlex.quote(self.home + '.rebuilt')} && mv {aside} {home}"
+        rebuilt = shlex.quote(self.home + ".rebuilt")
+        back = [f"mv {rebuilt}/{shlex.quote(name)} {aside}/" for name in self.stays]
+        return " && ".join([f"mv {home} {rebuilt}", *back, f"mv {aside} {home}"])
 
 
-def inspect_target(context: UserContext, home: str) -> RebuildTarget:
+def inspect_target(context: UserContext, home: str, layout: Layout | None = None) -> RebuildTarget:
     """What is at the target, and whether it can be put aside. Changes nothing but what a kill left behind."""
     for what, place in (("your home directory", context.places.user_home), ("`/`", "/")):
         if within(os.path.realpath(place), home) and (home != "/" or place == "/"):
@@ -121,7 +125,21 @@ def inspect_target(context: UserContext, home: str) -> RebuildTarget:
             ),
             home=home,
         )
-    return RebuildTarget(home, _free_name(home), True, owner)
+    stays = tuple(sorted(name for name in there if layout is not None and _is_program(layout, home, name)))
+    others = tuple(sorted(name for name in there if name not in stays))
+    return RebuildTarget(home, _free_name(home), True, owner, stays, others)
+
+
+def _is_program(layout: Layout, home: str, name: str) -> bool:
+    """Whether it is the code of the agent, or an environment that it runs in: no backup holds either."""
+    place = os.path.join(home, name)
+    if os.path.islink(place) or not os.path.isdir(place) or os.path.ismount(place):
+        return False
+    try:
+        contents = os.listdir(place)
+    except OSError:
+        return False
+    return name == layout.code_path or isinstance(layout.excluded(name, True, (), contents), Proven)
 
 
 def refuse_held(home: str, layout: Layout) -> None:
@@ -169,13 +187,16 @@ def put_in_place(ground: RebuildTarget) -> None:
     with contextlib.ExitStack() as held:
         for area in existing_areas(ground.home):
             held.enter_context(area.lock("rebuild"))
-        swap = {"home": ground.home, "aside": ground.aside, "areas": areas}
+        swap = {"home": ground.home, "aside": ground.aside, "areas": areas, "stays": ground.stays}
         durable_write(os.path.join(ground.staging, _SWAP), json.dumps(swap).encode())
         try:
             if ground.aside:
                 os.rename(ground.home, ground.aside)
                 for area_path in areas:
                     os.rename(area_path, ground.aside + _AREA)
+                for name in ground.stays:
+                    if not os.path.lexists(os.path.join(ground.built, name)):
+                        os.rename(os.path.join(ground.aside, name), os.path.join(ground.built, name))
             os.rename(ground.built, ground.home)
             fsync_directory(above)
         except OSError as error:
@@ -218,6 +239,11 @@ def _put_old_state_back(home: str) -> None:
     aside, areas = found.get("aside"), found.get("areas")
     if isinstance(aside, str) and aside and found.get("home") == home and not os.path.lexists(home):
         if os.path.isdir(aside):
+            stays = found.get("stays")
+            for name in stays if isinstance(stays, list) else ():
+                if not os.path.lexists(os.path.join(aside, name)):
+                    with contextlib.suppress(FileNotFoundError):
+                        os.rename(os.path.join(home + SUFFIX, "home", name), os.path.join(aside, name))
             os.rename(aside, home)
         if areas and os.path.isdir(aside + _AREA) and not os.path.lexists(home + _AREA):
             os.rename(aside + _AREA, home + _AREA)

@@ -80,7 +80,12 @@ def show_rebuild_plan(
         console.fact("Missing", f"{path_text(path)}: {reason}" if path else reason)
     console.fact("Room", f"{size_text(prepared.needed)} needed, {size_text(prepared.free)} free")
     if ground.aside:
-        console.fact("Puts aside", f"what is there now, as {path_text(ground.aside)}")
+        named = ", ".join(map(path_text, ground.there[:SHOWN])) or "what is there now"
+        more = f" and {len(ground.there) - SHOWN:,} more" if len(ground.there) > SHOWN else ""
+        console.fact("Puts aside", f"{named}{more}, as {path_text(ground.aside)}")
+        if ground.stays:
+            title = prepared.place.layout.title
+            console.fact("Stays", f"{', '.join(map(path_text, ground.stays))}: the program {title} itself")
     for path in prepared.outside.values():
         console.fact("Outside", path_text(path))
     show_wrappers(console, prepared.wrappers)

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from .layout import Layout, check_home, find_home, load_layouts, recognise, shipped_layout
     from .patterns import BadPattern, Matcher, Pattern, parse_pattern
     from .places import HomeNotDirectory, HomeNotFound
-    from .rules import Count, is_file
+    from .rules import Count, Proven, is_file
 
 __getattr__ = doors(
     __name__,
@@ -16,6 +16,6 @@ __getattr__ = doors(
         "layout": "Layout check_home find_home load_layouts recognise shipped_layout",
         "patterns": "BadPattern Matcher Pattern parse_pattern",
         "places": "HomeNotDirectory HomeNotFound",
-        "rules": "Count is_file",
+        "rules": "Count Proven is_file",
     },
 )

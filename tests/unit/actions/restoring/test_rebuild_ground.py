@@ -53,7 +53,17 @@ def in_child(work):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def killed_at_rename(here, home, number):
+def program(place):
+    return os.path.join(place, "hermes-agent", "venv", "bin", "hermes")
+
+
+def install(place):
+    os.makedirs(os.path.dirname(program(place)))
+    with open(program(place), "w") as file:
+        file.write("#!/bin/sh")
+
+
+def killed_at_rename(here, home, number, layout=None):
     """A rebuild that is killed right after so many renames of its last step."""
 
     def work():
@@ -67,7 +77,7 @@ def killed_at_rename(here, home, number):
                 if done == number:
                     os._exit(9)
 
-        with building(inspect_target(here, home)) as ground:
+        with building(inspect_target(here, home, layout)) as ground:
             built(ground)
             os.rename = rename
             put_in_place(ground)
@@ -92,6 +102,23 @@ def test_killed_between_the_renames_the_next_one_finds_the_old_home(here, home, 
     texts = [read(os.path.join(os.path.dirname(home), name)) for name in beside if "safekept" not in name]
     assert sorted(texts) == (["new", "old"] if number < 4 else ["new", "new", "old"])
     assert not os.path.exists(home + ".safekept-rebuild")
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
+def test_killed_while_the_program_is_carried_over_it_is_in_the_home_again(here, home, number):
+    install(home)
+    layout = here.layout("hermes")
+    assert killed_at_rename(here, home, number, layout) == 9
+    ground = inspect_target(here, home, layout)
+    assert ground.stays == ("hermes-agent",) and os.path.isfile(program(home))
+    assert read(home) == ("old" if number < 5 else "new")
+    with building(ground):
+        built(ground)
+        put_in_place(ground)
+    assert read(home) == "new" and os.path.isfile(program(home))
+    assert not os.path.exists(program(ground.aside))
+    assert os.system(ground.bring_back) == 0
+    assert os.path.isfile(program(home)) and not os.path.exists(ground.aside)
 
 
 def test_a_rename_that_fails_leaves_the_old_home_in_its_place(here, home, monkeypatch):
