@@ -185,11 +185,14 @@ def _run(
     thorough: bool,
     attended: UpkeepRequest,
 ) -> None:
+    from ..project import project_id
     from ..store.damage import note_findings
     from ..store.git import find_git
     from ..store.refs import Refs, pack_refs
+    from ..store.repositories.keeping import drop_unused
     from ..store.store import Store
     from .dropping import drop_checkpoints, forget_dropped, held_by_grace, tidy_records
+    from .dropping import dropped as all_dropped
     from .surveying import make_plan, survey
     from .tidy import OutOfTime, Tidy
 
@@ -251,6 +254,9 @@ def _run(
                     directory,
                     lambda one: not spare_ns or one.until_ns(spare_ns, longer=longer) < now_ns,
                 )
+                known_to_drop = {project_id(one.project) for one in all_dropped(directory)}
+                with_points = refs.projects()
+                drop_unused(directory, lambda one: one in with_points or one in known_to_drop)
                 upkeep.full = time.time()
                 upkeep.damage = {n: upkeep.damage.get(n, time.time()) for n in tidy.result.damage}
                 note_findings(directory, tidy.result.damage)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 
@@ -11,6 +12,8 @@ from safekept.checkpoints.store.repositories.keeping import Kept
 from safekept.checkpoints.store.repositories.state import read_states
 from safekept.checkpoints.store.store import Store
 from safekept.checkpoints.take.taking import take
+from safekept.checkpoints.upkeep.dropping import drop_checkpoints
+from safekept.checkpoints.upkeep.maintenance import MaintenanceSettings, run_maintenance
 from support.projects.checkpoints import run_plain_git
 from support.projects.repositories import asked, git, picture, shell
 
@@ -206,3 +209,20 @@ def test_the_index_waits_for_no_other_git(store, project):
     restored = roll_back(store, plan).repositories[0]
     assert [name for name, reason, _ in restored.left if reason == "failed"] == ["index"]
     assert os.path.exists(f"{project}/.git/index.lock"), "the lock is somebody else's"
+
+
+def test_what_no_point_needs_any_more_goes_with_maintenance(store, project):
+    point = take(store, project, kind="manual").checkpoint
+    kept = kept_of(store, point)
+
+    def upkeep(grace):
+        settings = MaintenanceSettings(min_interval_seconds=0, grace_seconds=grace)
+        run_maintenance(store.directory, settings, thorough=True)
+
+    upkeep(0)
+    assert kept.exists, "a point needs it"
+    drop_checkpoints(store, [point], time.time_ns())
+    upkeep(3600)
+    assert kept.exists, "a dropped point can still be brought back"
+    upkeep(0)
+    assert not kept.exists

@@ -15,7 +15,7 @@ import contextlib
 import hashlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 NAME = "repositories"
 _INCOMPLETE = "incomplete"
+_LOCK = "safekept.lock"
+USERS = "users"  # ids of the projects whose points need it
 HELD, WHOLE = "refs/held/", "refs/whole/"
 #: So much of what a remote has as well is kept, and so much room stays free.
 MOST_PUSHED, _FLOOR = 1 << 30, 1 << 30
@@ -121,6 +123,25 @@ class Kept:
         found[HELD] |= found[WHOLE]
         return found
 
+    @property
+    def crowded(self) -> bool:
+        """Whether there are so many packs that joining them is worth a process."""
+        with contextlib.suppress(OSError):
+            return sum(name.endswith(".pack") for name in os.listdir(self._packs)) > 2 * _MOST_PACKS
+        return False
+
+    def used_by(self, project: str) -> None:
+        """Remember the id of a project that needs it. Raises OSError."""
+        path = os.path.join(self.directory, USERS)
+        with contextlib.suppress(FileNotFoundError):
+            if project in read_regular(path).decode("ascii", "replace").split():
+                return
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(descriptor, f"\n{project}\n".encode())
+        finally:
+            os.close(descriptor)
+
     def lacks(self, wanted: WantedObjects) -> bool:
         """Whether something of it is not held yet."""
         return self.lacks_tips(wanted) or not self.promised()[WHOLE].issuperset(wanted.remote)
@@ -140,7 +161,7 @@ class Kept:
             return False
         try:
             self.prepare()
-            lock, patience = os.path.join(self.directory, "safekept.lock"), wait if wait > 1 else 0.0
+            lock, patience = os.path.join(self.directory, _LOCK), wait if wait > 1 else 0.0
             with process_lock(lock, "keeping a repository", patience):
                 return self._hold(git, wanted, until, pushed, staged)
         except AlreadyRunning:
@@ -218,6 +239,7 @@ class Kept:
             if not self._pack(git, wanted, everything, _first(list(whole), _MOST_STOPS), until):
                 return False
             self._promise({WHOLE: whole | set(everything)})
+        if pushed:
             self._join(git, until)
         return True
 
@@ -322,6 +344,27 @@ class Kept:
     @property
     def _refs(self) -> str:
         return os.path.join(self.directory, "packed-refs")
+
+
+def drop_unused(directory: str, in_use: Callable[[str], bool]) -> int:
+    """Remove the repositories that no project's points need any more; returns how many. Never raises.
+
+    One of which nobody wrote down who needs it stays.
+    """
+    import shutil
+
+    place, gone = os.path.join(directory, NAME), 0
+    with contextlib.suppress(OSError):
+        for name in sorted(os.listdir(place)):
+            with contextlib.suppress(OSError, AlreadyRunning):
+                path = os.path.join(place, name)
+                users = read_regular(os.path.join(path, USERS)).decode("ascii", "replace").split()
+                if not users or any(map(in_use, users)):
+                    continue
+                with process_lock(os.path.join(path, _LOCK), "dropping a repository", 0.0):
+                    shutil.rmtree(path)
+                    gone += 1
+    return gone
 
 
 def _first(names: Sequence[str], most: int) -> list[str]:

@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Callable
 
-from safekept.core.files import fsync_directory, sync_filesystem, temporary_name
+from safekept.core.files import fsync_directory, sync_filesystem
 
 from .keeping import Kept
 from .locating import is_head, is_whole
@@ -53,7 +53,8 @@ class Recreating:
     def _make(self, then: RepositoryState) -> None:
         above = os.path.dirname(then.git)
         os.makedirs(above, exist_ok=True)
-        temporary = temporary_name(above)
+        temporary = f"{then.git}.safekept"  # the same every time: what a killed one left is not left twice
+        shutil.rmtree(temporary, ignore_errors=True)
         os.mkdir(temporary)
         try:
             self._fill(temporary, then)

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 
-from safekept.core.files import fsync_directory, temporary_name, write_all
+from safekept.core.files import fsync_directory, sweep_temporaries, temporary_name, write_all
 from safekept.core.files.small import is_short
 from safekept.core.files.tree import LinkSafeTree
 from safekept.core.records import dataclass
@@ -33,6 +33,7 @@ _WHO = {"GIT_COMMITTER_NAME": "safekept", "GIT_COMMITTER_EMAIL": "safekept@local
 _STASH_REF = "refs/stash"
 #: What git would wait for, or read whole, where it is no file or has no end.
 _READ_BY_GIT = {"config": 1 << 20, "config.worktree": 1 << 20, "packed-refs": 64 << 20, "shallow": 64 << 20}
+_WRITTEN_IN = ("", "info", "hooks", "logs", "logs/refs", "logs/refs/heads", "logs/refs/tags")
 #: Directories of a repository that stay, though they are empty.
 _STAY = ("hooks", "info", "logs", "worktrees", "refs", "objects")
 
@@ -79,6 +80,9 @@ class Restoring:
             if os.path.lexists(path) and not is_short(path, most):
                 self._fail(list(self._moves), f"`{name}` is no file that git could read")
                 return self.result
+        for name in _WRITTEN_IN:  # what a killed one of ours left there
+            sweep_temporaries(os.path.join(now.common, name))
+        sweep_temporaries(now.git)
         self._only_what_is_kept(now)
         self._bring_objects(now)
         self._files(now)
@@ -294,19 +298,17 @@ def put_file(base: str, name: str, data: bytes, mode: int) -> None:
 
 def put_index(git: str, data: bytes) -> None:
     """The index, under git's own lock: where another git is at work, that one goes first. Raises OSError."""
-    lock, place = os.path.join(git, "index.lock"), os.path.join(git, "index")
-    descriptor = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-    try:
-        try:
-            write_all(descriptor, data)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        os.rename(lock, place)
-    except BaseException:
-        with contextlib.suppress(OSError):
+    lock, place, own = (os.path.join(git, name) for name in ("index.lock", "index", "index.safekept"))
+    # A lock that a killed one of ours left is the same file as its draft; any other is somebody else's.
+    with contextlib.suppress(OSError):
+        if os.path.samestat(os.lstat(lock), os.lstat(own)):
             os.unlink(lock)
-        raise
+    put_file(git, "index.safekept", data, 0o644)
+    try:
+        os.link(own, lock)
+        os.rename(lock, place)
+    finally:
+        os.unlink(own)
     fsync_directory(git)
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from safekept.core.files.small import read_regular
 
+from ...project import project_id
 from ..objects import FILE, encode_tree, object_id
 from ..pack_writer import PackWriter
 from ..store import Store
@@ -132,7 +133,9 @@ class RepositoryLook:
             held, kept.trouble = not kept.lacks_tips(wanted), "it is large, and is kept behind the call"
         else:
             held = kept.hold(wanted, max(wait, self._settings.repository_wait), staged=staged)
-        if held and not kept.lacks(wanted):
+        with contextlib.suppress(OSError):
+            kept.used_by(project_id(self._project))
+        if held and not kept.lacks(wanted) and not kept.crowded:
             return
         self._pending = self._pending or not held
         if not held and self._kind == "manual":  # an agent is not told of what goes on behind it
