@@ -43,6 +43,7 @@ def keep_hidden_half(call: Call, place: Place, protection: Protection, wait: flo
     """Keep what the points of a call found hidden, or see that it is kept. Nothing is raised."""
     if place.policy.take.hidden is None:
         return
+    from safekept.actions.projects.hidden.record import save_rows
     from safekept.checkpoints.scan import KeptHidden
 
     for taken in protection.taken:
@@ -58,6 +59,8 @@ def keep_hidden_half(call: Call, place: Place, protection: Protection, wait: flo
                 if known or (at_once and _kept(call, place, point.project, look, wait)):
                     _strike_out(protection, point.project, look)
                     continue
+                if not at_once:
+                    save_rows(place.context, point.project, look)
             keep_apart(call, place, point.project)
 
 

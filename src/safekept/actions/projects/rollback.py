@@ -188,17 +188,17 @@ def _hidden_half(
     look = plan.hidden
     if look is None:
         return None
-    from .hidden.record import kept_looks
+    from .hidden.record import kept_looks, load_rows
 
     then = kept_looks(context, plan.project).of(plan.target)
-    if then is None:
+    if then is None and load_rows(context, plan.project, plan.target.hidden) is None:
         why = f"they were not kept in time at {plan.target.id}"
         if plan.target.hidden and plan.target.hidden != look.id:
             plan.left.append(Left(HIDDEN_FILES, "hidden-shut", why))
         elif not look.empty:
             plan.remarks.append(f"{HIDDEN_FILES} stay as they are: {why}")
         return None
-    if then.look == look.id:
+    if look.id in (plan.target.hidden, then.look if then else ""):
         plan.settle_hidden()
         return None
     from .hidden.rollback import hidden_rollback

@@ -113,6 +113,14 @@ class HiddenFolders:
         folder = self.folders.get(parent)
         return folder is not None and name in folder.names and path not in self.left
 
+    def changed_at(self, path: bytes) -> int:
+        """The time of the last change of one file; 0 where it is not among them."""
+        parent, _, name = path.rpartition(b"/")
+        folder = self.folders.get(parent)
+        if folder is None or name not in folder.names:
+            return 0
+        return folder.changed_at(folder.names.index(name))
+
     def wanted(self) -> list[bytes]:
         """What has to be named to have all of it: the hidden directories, and files in visible ones."""
         below = tuple(root + b"/" for root in self.roots)
@@ -132,23 +140,23 @@ class HiddenFolders:
             latest = max(latest, folder.ctime_ns, *folder.marks[0::WIDTH], 0)
         return latest
 
-    def save(self, directory: str) -> None:
+    def save(self, directory: str, name: str = NAME) -> None:
         rows = {path: folder.row() for path, folder in self.folders.items()}
         payload = marshal.dumps((rows, self.roots, self.left, self.rules, self.id), 4)
         check = isal_zlib.crc32(payload).to_bytes(4, "big")
         with contextlib.suppress(OSError):  # it costs a longer look the next time
-            quick_write(os.path.join(directory, NAME), _MAGIC + check + payload)
+            quick_write(os.path.join(directory, name), _MAGIC + check + payload)
 
     @classmethod
-    def load(cls, directory: str) -> HiddenFolders | None:
+    def load(cls, directory: str, name: str = NAME) -> HiddenFolders | None:
         with contextlib.suppress(OSError, ValueError, EOFError, TypeError, IndexError):
-            with open(os.path.join(directory, NAME), "rb") as file:
+            with open(os.path.join(directory, name), "rb") as file:
                 data = file.read()
             start = len(_MAGIC) + 4
             payload = memoryview(data)[start:]
             check = isal_zlib.crc32(payload).to_bytes(4, "big")
             if data.startswith(_MAGIC) and check == data[start - 4 : start]:
-                rows, roots, left, rules, name = marshal.loads(payload)  # noqa: S302 - checksummed, private
+                rows, roots, left, rules, look = marshal.loads(payload)  # noqa: S302 - checksummed, private
                 folders = {path: HiddenFolder.of(row) for path, row in rows.items()}
-                return cls(folders, roots, left, rules, name)
+                return cls(folders, roots, left, rules, look)
         return None

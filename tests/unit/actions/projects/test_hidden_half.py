@@ -12,11 +12,13 @@ import pytest
 from safekept.actions.projects import care
 from safekept.actions.projects.hidden.coverage import coverage
 from safekept.actions.projects.hidden.keeping import keep_hidden
+from safekept.actions.projects.hidden.record import keep_look
 from safekept.actions.projects.hidden.retention import drop_unneeded
 from safekept.actions.projects.rollback import checkpoint_store
 from safekept.actions.vault.keys.keys import add_passphrase
 from safekept.actions.vault.opening import open_vault
 from safekept.checkpoints.take.taking import take
+from safekept.core.errors import SafekeptError
 from safekept.vault.repo.keys import Secret
 from safekept.vault.snapshots import list_snapshots
 from support.projects.checkpoints import tree_on_disk
@@ -306,3 +308,22 @@ def test_plain_restic_reads_it_with_the_vaults_key(world: HiddenWorld, tmp_path:
     )
     with open(there + world.path(".env"), encoding="utf-8") as file:
         assert PASSWORD in file.read()
+
+
+def test_a_point_that_was_not_kept_in_time_is_put_together_and_the_rest_is_named(world: HiddenWorld) -> None:
+    world.take()
+    world.put("data/late.txt", "changed just before the command\n")
+    with checkpoint_store(world.context) as store:
+        point = take(store, world.project, kind="before", session="s", settings=world.policy.take)
+    assert point.hidden is not None and point.checkpoint is not None
+    late = keep_look(world.context, world.project, point.hidden, deadline=1e-9)  # long over
+    assert isinstance(late, SafekeptError) and "longer than a call may wait" in late.what
+    world.put(".env", "ruined\n")
+    shutil.rmtree(world.path("data"))
+    done = world.rollback(point.checkpoint.id)
+    assert PASSWORD.encode() in world.read(".env")
+    assert world.read("data/notes/one.txt") == b"one\n"
+    assert world.rows("data/app.db") == [1, 2, 3]
+    assert not done.complete
+    assert [path for path, why in done.stays if "not kept in time" in why] == ["data/late.txt"]
+    assert not os.path.exists(world.path("data/late.txt"))

@@ -7,7 +7,7 @@ import os
 import time
 
 from safekept.checkpoints.project import project_id
-from safekept.checkpoints.scan import HiddenLook, KeptHidden, KeptLook
+from safekept.checkpoints.scan import HiddenFolders, HiddenLook, KeptHidden, KeptLook
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.files.small import read_fields, write_document
@@ -34,6 +34,31 @@ def hidden_exists(context: UserContext) -> bool:
 
 def kept_looks(context: UserContext, project: str) -> KeptHidden:
     return KeptHidden(project_records(context, project))
+
+
+# A look that could not be kept in time is worth its rows: what looks just so in another snapshot is known.
+
+_ROWS, _MOST_ROWS = "hidden-look-", 20
+
+
+def save_rows(context: UserContext, project: str, look: HiddenLook) -> None:
+    """Remember what a look saw that is not kept yet; of the last few such looks."""
+    records = project_records(context, project)
+    look.folders.save(records, _ROWS + look.id)
+    with contextlib.suppress(OSError):
+        names = [name for name in os.listdir(records) if name.startswith(_ROWS)]
+        names.sort(key=lambda name: os.stat(os.path.join(records, name)).st_mtime_ns)
+        for name in names[:-_MOST_ROWS]:
+            os.unlink(os.path.join(records, name))
+
+
+def load_rows(context: UserContext, project: str, look: str) -> HiddenFolders | None:
+    return HiddenFolders.load(project_records(context, project), _ROWS + look) if look else None
+
+
+def _drop_rows(context: UserContext, project: str, look: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(os.path.join(project_records(context, project), _ROWS + look))
 
 
 def keep_nothing(context: UserContext, project: str, look: HiddenLook) -> KeptLook:
@@ -72,8 +97,10 @@ def keep_look(
 
             error = not_ready(str(getattr(error, "strerror", "") or error))
         note_trouble(context, project, error.what)
+        save_rows(context, project, look)
         return error
     forget_trouble(context, project)
+    _drop_rows(context, project, look.id)
     return kept
 
 

@@ -11,6 +11,7 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
+from functools import partial
 
 from safekept.checkpoints.checkpoint import Skipped
 from safekept.checkpoints.points import HIDDEN_FILES, Left, RollbackPlan
@@ -22,7 +23,7 @@ from safekept.checkpoints.rollback import (
     plan_second_half,
     settle_visible,
 )
-from safekept.checkpoints.scan import LEFT_WORDS, HiddenLook, KeptLook
+from safekept.checkpoints.scan import LEFT_WORDS, HiddenLook
 from safekept.checkpoints.store import Store, TreeState
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
@@ -31,9 +32,9 @@ from safekept.vault.repo import Repository
 
 from ...base.context import UserContext
 from .keeping import keep_hidden
-from .record import kept_looks
+from .record import kept_looks, load_rows
 from .repository import open_hidden
-from .state import BothContents, HiddenHistory, looks_like
+from .state import NOT_IN_TIME, BothContents, HiddenHistory, looks_like
 
 #: Seconds that a rollback waits for the hidden half before it goes on without it.
 WAIT = 5.0
@@ -46,7 +47,7 @@ class HiddenRollback:
     context: UserContext
     store: Store
     plan: RollbackPlan
-    then: KeptLook
+    moved: tuple[str, ...] = ()  # what changed while the target's half was kept
     overwrite_mine: bool = False
     listener: Listener = silent
 
@@ -54,13 +55,12 @@ class HiddenRollback:
         """Add to a plan that is only shown what would be done here; nothing is kept for it."""
         try:
             with self._opened(time.monotonic() + WAIT) as repository:
-                history = HiddenHistory(repository, kept_looks(self.context, self.plan.project))
-                then = history.of(self.then)
-                half = self._half(history, looks_like(self._look.folders, then))
+                history = self._history(repository)
+                half = self._half(history, looks_like(self._look.folders, history.state(self.plan.target)))
                 more = plan_second_half(self.store, self.plan, half)
                 settle_visible(self.plan, more, half)
                 self.plan.steps = sorted([*self.plan.steps, *more.steps], key=lambda step: step.path)
-                self.plan.left += more.left
+                self.plan.left += [*more.left, *self._not_in_time(half)]
         except (SafekeptError, OSError) as error:
             self.plan.left += self._shut(error)
 
@@ -72,7 +72,7 @@ class HiddenRollback:
                 self.context, self.plan.project, self._look, deadline=deadline, listener=self.listener
             )
             with self._opened(deadline) as repository:
-                history = HiddenHistory(repository, kept_looks(self.context, self.plan.project))
+                history = self._history(repository)
                 half = self._half(history, history.of(now))
                 more = plan_second_half(self.store, self.plan, half)
                 visible = list(self.plan.left)
@@ -80,6 +80,7 @@ class HiddenRollback:
                 gone = {one.path for one in visible} - {one.path for one in self.plan.left}
                 result.left = [one for one in result.left if one.path not in gone]
                 land_second_half(self.store, more, half.contents, result, self.listener)
+                result.left += self._not_in_time(half)
                 self.plan.then, self.plan.now = more.then, more.now
                 result.remarks += self._younger(more)
         except (SafekeptError, OSError) as error:
@@ -107,7 +108,7 @@ class HiddenRollback:
             for path, (reason, _, size) in self._look.left.items()
         }
         return SecondHalf(
-            history.of(self.then),
+            history.state(self.plan.target),
             now,
             history,
             BothContents(StoredContents(self.store), history),
@@ -115,6 +116,24 @@ class HiddenRollback:
             self.overwrite_mine,
             left,
         )
+
+    def _history(self, repository: Repository) -> HiddenHistory:
+        project = self.plan.project
+        rows = partial(load_rows, self.context, project)
+        return HiddenHistory(repository, kept_looks(self.context, project), rows)
+
+    def _not_in_time(self, half: SecondHalf) -> list[Left]:
+        """What was there, was not kept in time, and is not as it was any more."""
+        rows = load_rows(self.context, self.plan.project, self.plan.target.hidden)
+        if rows is None:
+            return []
+        late = [path for path, one in half.then.skipped.items() if one.reason == NOT_IN_TIME]
+        now = self._look.folders
+        return [
+            Left(path, "hidden-shut", "it was not kept in time")
+            for path in sorted(late)
+            if rows.changed_at(os.fsencode(path)) != now.changed_at(os.fsencode(path))
+        ]
 
     def _wanted_by_the_other(self, history: HiddenHistory) -> TreeState | None:
         """The hidden half as the rollback wanted it that is undone now."""
@@ -125,7 +144,7 @@ class HiddenRollback:
 
     def _younger(self, more: RollbackPlan) -> list[str]:
         """What was changed while it was kept may be younger than the point."""
-        moved = sorted({step.path for step in more.steps if step.places} & set(self.then.moved))
+        moved = sorted({step.path for step in more.steps if step.places} & set(self.moved))
         return [f"{path} changed while it was kept, and may be younger than the checkpoint" for path in moved]
 
     def _shut(self, error: SafekeptError | OSError) -> list[Left]:
@@ -147,10 +166,12 @@ def hidden_rollback(
     listener: Listener = silent,
 ) -> HiddenRollback | None:
     """The hidden half of a plan; None where nothing is to be done about it."""
-    then = kept_looks(context, plan.project).of(plan.target)
-    if then is None or plan.hidden is None:
+    if plan.hidden is None:
         return None
-    return HiddenRollback(context, store, plan, then, overwrite_mine, listener)
+    then = kept_looks(context, plan.project).of(plan.target)
+    if then is None and load_rows(context, plan.project, plan.target.hidden) is None:
+        return None
+    return HiddenRollback(context, store, plan, then.moved if then else (), overwrite_mine, listener)
 
 
 def _words(reason: str) -> str:

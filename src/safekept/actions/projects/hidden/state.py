@@ -4,37 +4,58 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import zip_longest
 
 from safekept.checkpoints.checkpoint import Checkpoint, CheckpointDamaged, FileState, Skipped
 from safekept.checkpoints.rollback import Damaged, FileContents
 from safekept.checkpoints.scan import HiddenFolders, KeptHidden, KeptLook
 from safekept.checkpoints.store import TreeState
-from safekept.core.entries import Kind
 from safekept.core.errors import SafekeptError
-from safekept.vault.read import content_of, snapshot_source
+from safekept.vault.format import Node
+from safekept.vault.read import snapshot_source
 from safekept.vault.repo import Repository
 
 #: How the names of contents begin that are not in the checkpoint store.
 _HERE, _LINK, _DISK = "hidden:", "link:", "disk:"
 LEFT_OUT = "left_out"
+#: Why a path of a look is in no snapshot.
+NOT_IN_TIME = "not-in-time"
+#: So many snapshots are looked into for what a look saw that was not kept in time.
+_NEAR = 4
 
 
 class HiddenHistory:
-    """The hidden halves of one project's points, each read once."""
+    """The hidden halves of one project's points, each read once.
 
-    def __init__(self, repository: Repository, kept: KeptHidden) -> None:
-        self.repository, self.kept = repository, kept
+    `rows` gives what a look saw that was not kept in time: what looks just so in a snapshot of before or
+    after is put together from there, and the rest is named.
+    """
+
+    def __init__(
+        self,
+        repository: Repository,
+        kept: KeptHidden,
+        rows: Callable[[str], HiddenFolders | None] = lambda look: None,
+    ) -> None:
+        self.repository, self.kept, self._rows = repository, kept, rows
         self._states: dict[str, TreeState] = {}
+        self._pieced: dict[str, TreeState] = {}
+        self._changed: dict[str, dict[str, int]] = {}  # snapshot -> path -> time of the file's last change
+        self._began: dict[str, int] = {}  # snapshot -> when it was begun
         self.contents: dict[str, bytes] = {}  # name of a content -> ids of its blobs in a row
 
     def state(self, checkpoint: Checkpoint, paths: Collection[str] | None = None) -> TreeState:
         """Raises CheckpointDamaged where nothing is kept of it."""
         found = self.kept.of(checkpoint)
-        if found is None:
+        if found is not None:
+            return self.of(found)
+        rows = self._rows(checkpoint.hidden)
+        if rows is None:
             raise _unknown(f"The hidden half of checkpoint {checkpoint.id} was not kept")
-        return self.of(found)
+        if checkpoint.hidden not in self._pieced:
+            self._pieced[checkpoint.hidden] = self._together(rows, checkpoint.time_ns)
+        return self._pieced[checkpoint.hidden]
 
     def difference(
         self, older: Checkpoint, newer: Checkpoint
@@ -58,19 +79,18 @@ class HiddenHistory:
     def _read(self, look: KeptLook) -> TreeState:
         snapshot = self.repository.load_snapshot(look.snapshot)
         source, manifest = snapshot_source(self.repository, snapshot)
-        state = TreeState()
-        for entry in source:
-            if entry.kind is Kind.DIRECTORY:
-                state[entry.path] = FileState("directory", entry.mode, entry.mtime_ns, 0, "")
-            elif entry.kind is Kind.SYMLINK:
-                size = len(os.fsencode(entry.target))
-                name = f"{_HERE}{_LINK}{entry.target}"
-                state[entry.path] = FileState("symlink", entry.mode, entry.mtime_ns, size, name)
-            else:
-                ids = content_of(entry) or b""
-                name = _HERE + hashlib.sha256(ids).hexdigest()
-                self.contents[name] = ids
-                state[entry.path] = FileState("file", entry.mode, entry.mtime_ns, entry.size, name)
+        state, changed = TreeState(), self._changed.setdefault(look.snapshot, {})
+        self._began[look.snapshot] = snapshot.time_ns
+        waiting = [("", source.node(""))]
+        while waiting:
+            prefix, above = waiting.pop()
+            nodes = self.repository.load_tree(above.subtree).nodes if above and above.subtree else []
+            for node in nodes:
+                path = prefix + node.name
+                state[path] = self._entry(node)
+                changed[path] = node.ctime_ns or node.mtime_ns
+                if node.type == "dir":
+                    waiting.append((path + "/", node))
         facts = manifest or {}
         left = facts.get(LEFT_OUT)
         for path, reason in left.items() if isinstance(left, dict) else ():
@@ -81,6 +101,52 @@ class HiddenHistory:
                 path = str(remark.get("path"))
                 state.skipped[path] = Skipped(path, "not-kept", str(remark.get("reason", "")))
         return state
+
+    def _entry(self, node: Node) -> FileState:
+        if node.type == "dir":
+            return FileState("directory", node.mode, node.mtime_ns, 0, "")
+        if node.type == "symlink":
+            size, name = len(os.fsencode(node.target)), f"{_HERE}{_LINK}{node.target}"
+            return FileState("symlink", node.mode, node.mtime_ns, size, name)
+        ids = node.content or b""
+        name = _HERE + hashlib.sha256(ids).hexdigest()
+        self.contents[name] = ids
+        return FileState("file", node.mode, node.mtime_ns, node.size, name)
+
+    def _together(self, rows: HiddenFolders, time_ns: int) -> TreeState:
+        """The state of a look out of snapshots of other looks, those next to it first."""
+        near = sorted(self.kept.looks.values(), key=lambda one: abs(one.time_ns - time_ns))[:_NEAR]
+        states = [(one.snapshot, self.of(one)) for one in near if one.snapshot]
+        found = TreeState()
+        for raw, folder in rows.folders.items():
+            place = os.fsdecode(raw)
+            if folder.mode:
+                found[place] = FileState("directory", folder.mode, folder.mtime_ns, 0, "")
+            for name, _, _, _, _ in folder.rows():
+                if _is_sidecar(name, folder.names):
+                    continue
+                path = f"{place}/{os.fsdecode(name)}" if place else os.fsdecode(name)
+                at = rows.changed_at(os.fsencode(path))
+                log = max(rows.changed_at(os.fsencode(path + suffix)) for suffix in ("-wal", "-journal"))
+                same = (
+                    state[path]
+                    for snapshot, state in states
+                    if self._changed[snapshot].get(path) == at and log < self._began[snapshot]
+                )
+                state = next(same, None)
+                if state is not None:
+                    found[path] = state
+                elif os.fsencode(path) not in rows.left:
+                    found.skipped[path] = Skipped(path, NOT_IN_TIME)
+        for raw, (reason, _, _) in rows.left.items():
+            path = os.fsdecode(raw)
+            found.skipped[path] = Skipped(path, "not-kept", reason)
+        return found
+
+
+def _is_sidecar(name: bytes, names: Collection[bytes]) -> bool:
+    """Whether a file goes with a database beside it."""
+    return any(name.endswith(end) and name.removesuffix(end) in names for end in (b"-wal", b"-journal"))
 
 
 class BothContents:
