@@ -155,11 +155,10 @@ def rollback_in(
         plan = _plan(store, project, request, listener)
         hidden = _hidden_half(context, store, plan, request, listener)
         if request.dry_run:
-            if hidden is not None:
-                hidden.show()
+            shown = hidden.shown() if hidden is not None else plan
             _leave_as_found(plan)
-            return RollbackOutcome(operation, plan, None, request.undo)
-        _ask_whether_agreed(request, plan)
+            return RollbackOutcome(operation, shown, None, request.undo)
+        _ask_whether_agreed(request, plan, hidden)
         done = roll_back(
             store,
             plan,
@@ -253,10 +252,10 @@ def _plan(store: Store, project: str, request: RollbackRequest, listener: Listen
     )
 
 
-def _ask_whether_agreed(request: RollbackRequest, plan: RollbackPlan) -> None:
+def _ask_whether_agreed(request: RollbackRequest, plan: RollbackPlan, hidden: HiddenRollback | None) -> None:
     try:
         if request.agreed is not None:
-            request.agreed(plan)
+            request.agreed(hidden.shown() if hidden is not None else plan)
     except BaseException:
         _leave_as_found(plan)
         raise

@@ -11,6 +11,7 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 from safekept.checkpoints.checkpoint import Skipped
@@ -51,18 +52,20 @@ class HiddenRollback:
     overwrite_mine: bool = False
     listener: Listener = silent
 
-    def show(self) -> None:
-        """Add to a plan that is only shown what would be done here; nothing is kept for it."""
+    def shown(self) -> RollbackPlan:
+        """The plan of both halves, as it is shown and agreed to; nothing is kept for it."""
+        plan = replace(self.plan)
         try:
             with self._opened(time.monotonic() + WAIT) as repository:
                 history = self._history(repository)
                 half = self._half(history, looks_like(self._look.folders, history.state(self.plan.target)))
-                more = plan_second_half(self.store, self.plan, half)
-                settle_visible(self.plan, more, half)
-                self.plan.steps = sorted([*self.plan.steps, *more.steps], key=lambda step: step.path)
-                self.plan.left += [*more.left, *self._not_in_time(half)]
+                more = plan_second_half(self.store, plan, half)
+                settle_visible(plan, more, half)
+                plan.steps = sorted([*plan.steps, *more.steps], key=lambda step: step.path)
+                plan.left = [*plan.left, *more.left, *self._not_in_time(half)]
         except (SafekeptError, OSError) as error:
-            self.plan.left += self._shut(error)
+            plan.left = [*plan.left, *self._shut(error)]
+        return plan
 
     def land(self, result: RolledBack) -> None:
         """Bring it back. Nothing is raised: what did not come is in the result."""
