@@ -40,7 +40,7 @@ PROCESSES = {os.path.join("core", "sqlite", "helper.py")}
 #: Reads commands again that were written down as text.
 NEXT_STEP = os.path.join("core", "next_step.py")
 #: Texts that stay as they are: what a file of the host says about itself, by which it is found later.
-WRITTEN_DOWN = {os.path.join("schedule", "hosts", "call.py")}
+WRITTEN_DOWN = {os.path.join("schedule", "hosts", "call.py"), os.path.join("keeper", "units.py")}
 
 
 @functools.cache

@@ -235,6 +235,10 @@ def _mark(call: Call, place: Place, turn: str, *, only_open: bool) -> Outcome:
             reason, over = _reason(call) or "after the turn", call.kind != "after"
             protection = door.after(call.session, turn, reason, wait=True, over=over, only_open=only_open)
         keep_hidden_half(call, place, protection, MARK_WAIT)
+        if over and os.path.exists(place.context.choices.keeper_socket):
+            from safekept.actions.keeper.transfer import begin_transfer
+
+            begin_transfer(place.context)
         return _joined(Outcome(), protection, False)
 
     if place.later is None:

@@ -6,7 +6,6 @@ keeper with too many callers is asked again for a while: every question can be a
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import socket
@@ -56,7 +55,7 @@ class Keeper:
     def __init__(self, path: str, patience: float = _PATIENCE) -> None:
         self.path, self._patience = path, patience
         self._connection: socket.socket | None = None
-        self.owner = -1  # who runs it, as the kernel says
+        self.owner = -1  # who made its socket, as the kernel says: root, for a keeper of the machine
 
     def __enter__(self) -> Self:
         return self
@@ -192,10 +191,3 @@ class Keeper:
 
 def _wait_a_little() -> None:
     time.sleep(0.02 + random.random() * 0.2)
-
-
-def is_there(path: str) -> bool:
-    """Whether a keeper's socket is there: one look."""
-    with contextlib.suppress(OSError):
-        return os.path.exists(path)
-    return False

@@ -86,8 +86,8 @@ SETTINGS = (
     Setting(
         "keeper.socket",
         str,
-        "",
-        "where the keeper of this machine listens; empty means where `keeper serve` listens by itself",
+        "/run/safekept-keeper/socket",
+        "where the keeper of this machine listens; empty: nothing is sent to it",
     ),
     Setting(
         "updates.pre_update_backup",

@@ -20,7 +20,7 @@ from .unprivileged import NOBODY
 _STAGE = "/mnt"
 
 
-def as_another_user(*reachable: str) -> list[str]:
+def as_another_user(*reachable: str, user: int = NOBODY) -> list[str]:
     """How to begin such a command; empty where only root could: there everything is one user's."""
     if os.geteuid() != 0:
         return []
@@ -37,17 +37,17 @@ def as_another_user(*reachable: str) -> list[str]:
                     f"mkdir -p {shlex.quote(path)}",
                     f"mount --rbind {_STAGE}/{number} {shlex.quote(path)}",
                 ]
-    become = f'exec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups "$@"'
+    become = f'exec setpriv --reuid {user} --regid {user} --clear-groups "$@"'
     words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", "\n".join([*script, become]), "sh"]
     done = subprocess.run([*words, "id", "-u"], capture_output=True, text=True)
-    assert done.stdout.strip() == str(NOBODY), done.stderr
+    assert done.stdout.strip() == str(user), done.stderr
     return words
 
 
-def give(path: str) -> str:
+def give(path: str, user: int = NOBODY) -> str:
     """Everything below a path becomes that user's."""
     if os.geteuid() == 0:
-        subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", path], check=True)
+        subprocess.run(["chown", "-R", f"{user}:{user}", path], check=True)
     return path
 
 

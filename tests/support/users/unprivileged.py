@@ -29,6 +29,8 @@ def as_nobody(action: Callable[[], Answer], user: int = NOBODY) -> Answer:
             with os.fdopen(writing, "wb") as pipe:
                 pickle.dump(action(), pipe)
             status = 0
+        except BaseException as error:
+            os.write(2, f"in the child: {error!r}\n".encode())
         finally:
             os._exit(status)
     os.close(writing)

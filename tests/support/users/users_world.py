@@ -1,7 +1,8 @@
 """A small machine of its own for tests with several users: real ones, made by `useradd`.
 
-Every command runs in a private mount namespace in which /etc, /home, /srv, /tmp and the places of safekept
-below /var are directories of the test. Neither the machine's own users nor other tests see any of it.
+Every command runs in a private mount namespace in which /etc, /home, /run, /srv, /tmp and the places of
+safekept below /var are directories of the test. Neither the machine's own users nor other tests see any of
+it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ PLACES = {
     "var-cache": "/var/cache",
     "var-backups": "/var/backups",
     "var-tmp": "/var/tmp",
+    "run": "/run",
     "tmp": "/tmp",
 }
 ENTER = """

@@ -99,7 +99,7 @@ class Choices:
     #: Whether the stores are closed between commands (`core/files/belt.py`); None: as each store has it, also
     #: when the settings that put it there are gone.
     seat_belt: bool | None = None
-    #: Where the keeper of this machine listens; empty: where every keeper does.
+    #: Where the keeper of this machine listens; empty: nothing is sent to one.
     keeper_socket: str = ""
     #: The places off this host, as the settings name them.
     destinations: tuple[DestinationSetting, ...] = ()

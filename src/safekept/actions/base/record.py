@@ -44,6 +44,11 @@ def record(context: UserContext, entry: Record, listener: Listener) -> None:
         from .kept_copies import keep_copies
 
         keep_copies(context)
+    # One look; on a machine without a keeper nothing of it is loaded.
+    if entry.state != "begun" and os.path.exists(context.choices.keeper_socket):
+        from ..keeper.transfer import begin_transfer
+
+        begin_transfer(context)
 
 
 #: So many lines are looked through for the last time that the same was done.

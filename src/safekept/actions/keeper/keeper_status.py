@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
-from safekept.core.owner import open_to_others
+from safekept.core.owner import chosen_by
 from safekept.core.records import dataclass
-from safekept.keeper.client import Keeper, is_there
-from safekept.keeper.history import Alarm, Manifest
-from safekept.keeper.wire import SOCKET
 
 from ..base.context import UserContext
-from .becoming_root import way_to_root
+
+if TYPE_CHECKING:
+    from safekept.keeper.history import Manifest
 
 #: Seconds for an answer about how it is.
 _PATIENCE = 10.0
@@ -37,7 +36,10 @@ class KeeperStatus:
     newest: Manifest | None = None
     confirmed: float = 0.0  # when the newest was last said to be so
     manifests: int = 0
-    alarm: Alarm = Alarm()
+    pinned: int = 0  # the manifest that an alarm keeps: the stores shrank to less than half of it
+    shrunk: float = 0.0  # since when
+    acknowledged: int = 0  # up to this manifest a person has looked
+    full: float = 0.0  # since when nothing new fits
 
     @property
     def counts(self) -> bool:
@@ -65,20 +67,18 @@ class KeeperStatus:
             }
             if newest is not None
             else None,
-            "pinned": self.alarm.pinned or None,
-            "full": bool(self.alarm.full),
+            "pinned": self.pinned or None,
+            "full": bool(self.full),
         }
-
-
-def socket_of(context: UserContext) -> str:
-    return context.choices.keeper_socket or SOCKET
 
 
 def keeper_status(context: UserContext) -> KeeperStatus | None:
     """How it is; None where this machine has no keeper. Never an error, and never a long wait."""
-    path = socket_of(context)
-    if not is_there(path):
+    path = context.choices.keeper_socket
+    if not path or not os.path.exists(path):
         return None
+    from safekept.keeper.client import Keeper
+
     try:
         with Keeper(path, _PATIENCE) as keeper:
             found = keeper.hello()
@@ -90,7 +90,9 @@ def keeper_status(context: UserContext) -> KeeperStatus | None:
 
 
 def _understood(context: UserContext, path: str, owner: int, found: dict[str, Any]) -> KeeperStatus:
-    newest = found["newest"]
+    from safekept.keeper.history import Manifest
+
+    newest, alarm = found["newest"], found["alarm"]
     confirmed = float(newest.pop("confirmed")) if newest else 0.0
     return KeeperStatus(
         path,
@@ -101,18 +103,24 @@ def _understood(context: UserContext, path: str, owner: int, found: dict[str, An
         newest=Manifest(**newest) if newest else None,
         confirmed=confirmed,
         manifests=int(found["manifests"]),
-        alarm=Alarm(**found["alarm"]),
+        pinned=int(alarm["pinned"]),
+        shrunk=float(alarm["since"]),
+        acknowledged=int(alarm["acknowledged"]),
+        full=float(alarm["full"]),
     )
 
 
 def _why_not(context: UserContext, path: str, owner: int) -> str:
     """Why what it holds is no safer than the rest; empty where it is."""
+    from .becoming_root import way_to_root
+
     if way := way_to_root(context.places.cache_directory):
         return f"this user can become root ({way}), and delete what the keeper holds"
     if owner == os.geteuid():
         return "it runs as this very user"
-    if open_to_others(os.path.dirname(path)) or os.stat(os.path.dirname(path)).st_uid == os.geteuid():
-        return f"others than root can write where it listens, `{os.path.dirname(path)}`"
+    directory = os.path.dirname(path)
+    if not chosen_by(directory, 0) or os.stat(directory).st_mode & 0o022:
+        return f"others than root can write where it listens, `{directory}`"
     return ""
 
 
@@ -121,9 +129,11 @@ def asked(context: UserContext) -> KeeperStatus:
     found = keeper_status(context)
     if found is None:
         raise NoKeeper(
-            f"This machine has no keeper: nothing listens at `{socket_of(context)}`",
+            f"This machine has no keeper: nothing listens at `{context.choices.keeper_socket}`",
             kept="Nothing was changed",
-            next_steps=(NextStep("keeper serve", ("--help",), before="How one is run:"),),
-            socket=socket_of(context),
+            next_steps=(
+                NextStep("keeper install", ("--dry-run",), before="See what installing one would do:"),
+            ),
+            socket=context.choices.keeper_socket,
         )
     return found

@@ -27,6 +27,7 @@ from ..base.own_places import known_homes, rebuilt_homes
 from ..base.unfinished import read_unfinished
 from ..drill.receipts import CHECKPOINTS, read_receipts
 from ..hosts.sessions import switched_off
+from ..keeper.keeper_status import KeeperStatus, keeper_status
 from ..snapshots.listing import as_stored, continued_homes
 from .destination_status import (
     DestinationStatus,
@@ -85,6 +86,7 @@ class Status:
     journal: JournalStatus = field(default_factory=lambda: JournalStatus(""))
     hosts: tuple[HostStatus, ...] = ()  # agent programs that are here or were connected
     off: tuple[str, ...] = ()  # where checkpoints are switched off, in sentences
+    keeper: KeeperStatus | None = None  # the copy of another owner on this machine; None: there is none
 
     def as_dict(self, program: str = PROGRAM) -> dict[str, object]:
         """Everything, with the commands in it as `program` is called."""
@@ -103,6 +105,7 @@ class Status:
             "journal": self.journal.as_dict(),
             **({"hosts": [one.as_dict() for one in self.hosts]} if self.hosts else {}),
             **({"checkpoints_off": list(self.off)} if self.off else {}),
+            **({"keeper": self.keeper.as_dict()} if self.keeper else {}),
         }
         return spelled(document, program)
 
@@ -165,6 +168,7 @@ def look(
     shown = tuple(one for one in alarms if not home or one.home in ("", homes[0].home))
     agents = tuple(one for one in hosts if one.here and not home)
     schedule = schedule_status(context, now)
+    keeper = keeper_status(context)
     findings = every_finding(
         homes,
         vault,
@@ -174,6 +178,7 @@ def look(
         hosts=agents,
         unkept=unkept,
         schedule=schedule,
+        keeper=keeper,
         unsaved=unsaved_place(context, found),
         journal=(found.problem, context.journal.path),
         stale_hours=stale_hours,
@@ -216,6 +221,7 @@ def look(
         JournalStatus(context.journal.path, found.problem, found.unreadable, found.newer),
         agents,
         switched_off(context.places.data_directory, context.caller.environment),
+        keeper,
     )
 
 

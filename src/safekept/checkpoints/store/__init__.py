@@ -7,7 +7,7 @@ from safekept.core.doors import doors
 if TYPE_CHECKING:
     from .damage import Damage, current_damage
     from .git import find_git, run_git
-    from .refs import STALE, sweep_stale_lock
+    from .refs import STALE, Refs, sweep_stale_lock
     from .repositories.moves import STAYS
     from .repositories.planning import plan_repositories
     from .repositories.state import same_repositories
@@ -20,7 +20,7 @@ __getattr__ = doors(
     {
         "damage": "Damage current_damage",
         "git": "find_git run_git",
-        "refs": "STALE sweep_stale_lock",
+        "refs": "Refs STALE sweep_stale_lock",
         "repositories.moves": "STAYS",
         "repositories.planning": "plan_repositories",
         "repositories.state": "same_repositories",

@@ -94,6 +94,7 @@ def _show_all(screen: Screen, status: Status) -> None:
         screen.fact("Never kept", f"{screen.path(path)} ({layout}): `{command}`", top=True)
     screen.line()
     _show_vault(screen, status)
+    _show_keeper(screen, status)
     _show_projects(screen, status)
     for text in status.off:
         screen.fact("", text)
@@ -332,6 +333,19 @@ def _show_agents(screen: Screen, status: Status) -> None:
         for line, (_, text, _) in zip(more, host.troubles, strict=True):
             if text not in reasons:
                 screen.fact("", screen.text(line))
+
+
+def _show_keeper(screen: Screen, status: Status) -> None:
+    keeper, now = status.keeper, status.time
+    if keeper is None:
+        return
+    if keeper.wrong or keeper.newest is None:
+        text = "does not answer" if keeper.wrong else "holds nothing of yours yet"
+        screen.fact("Keeper", text, top=True)
+        return
+    screen.fact("Keeper", f"holds the stores as of {ago_text(keeper.confirmed, now)}", top=True)
+    if keeper.why_not:
+        screen.fact("", f"does not count: {keeper.why_not}")
 
 
 def _show_rest(screen: Screen, status: Status) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from safekept.core.finding import Finding
 
 from ...alarms.alarms import Alarm
+from ...keeper.keeper_status import KeeperStatus
 from ..destination_status import DestinationStatus
 from ..home_status import HomeStatus
 from ..host_status import HostStatus
@@ -14,6 +15,7 @@ from ..project_summaries import ProjectSummaries
 from ..schedule_status import ScheduleStatus
 from ..vault_status import SHUT, VaultStatus
 from .homes import STALE_HOURS, of_home
+from .keeper import of_keeper
 from .stores import (
     PUSH_STALE_HOURS,
     of_alarms,
@@ -36,6 +38,7 @@ def every_finding(
     hosts: Sequence[HostStatus] = (),
     unkept: Sequence[tuple[str, str]] = (),
     schedule: ScheduleStatus | None = None,
+    keeper: KeeperStatus | None = None,
     unsaved: str = "",  # a place that was pushed to once and is not in the settings
     journal: tuple[str, str] = ("", ""),  # what is wrong with it, and where it is
     stale_hours: float = STALE_HOURS,
@@ -51,6 +54,7 @@ def every_finding(
     return [
         *lost,
         *of_alarms(alarms, now),
+        *of_keeper(keeper, now),
         *of_journal(*journal),
         *of_vault(vault, destinations),
         *(one for home in homes for one in of_home(home, alarms, stale_hours, now, vault.state != SHUT)),

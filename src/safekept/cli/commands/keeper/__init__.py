@@ -7,9 +7,18 @@ import click
 from ...groups import LazyGroup
 
 COMMANDS = {
+    "install": ("safekept.cli.commands.keeper.install:install_command", "Make it a service of this machine."),
+    "remove": (
+        "safekept.cli.commands.keeper.install:remove_command",
+        "Take the service away; what it holds stays.",
+    ),
     "status": (
         "safekept.cli.commands.keeper.status:status_command",
         "What it holds of you, and whether that counts.",
+    ),
+    "restore": (
+        "safekept.cli.commands.keeper.restore:restore_command",
+        "Put the vault, the checkpoints and what opens them back.",
     ),
     "acknowledge": (
         "safekept.cli.commands.keeper.status:acknowledge_command",

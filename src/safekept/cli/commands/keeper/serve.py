@@ -8,11 +8,12 @@ import socket
 import click
 
 from safekept.core.errors import SafekeptError
+from safekept.core.next_step import NextStep
 from safekept.keeper.server import KeeperServer, listening, load_everything
 from safekept.keeper.store import STORE, KeeperStore
+from safekept.keeper.units import USER
 from safekept.keeper.wire import SOCKET
 
-USER = "safekept-keeper"
 #: The first descriptor that a supervisor passes.
 _PASSED = 3
 #: Started by its socket, it ends when nobody called for so long.
@@ -76,7 +77,7 @@ def _user(name: str) -> tuple[int, int]:
             f"There is no user `{name}` for the keeper to be",
             kept="Nothing was changed",
             next_steps=(
-                f"Make one: `useradd --system --no-create-home --shell /usr/sbin/nologin {name}`",
+                NextStep("keeper install", before="Install the keeper, as root:"),
                 "Or name another user that nothing else runs as: `--user NAME`",
             ),
             user=name,

@@ -7,9 +7,8 @@ import pwd
 
 import click
 
-from safekept.actions.keeper.keeper_status import KeeperStatus, asked, socket_of
+from safekept.actions.keeper.keeper_status import KeeperStatus, asked
 from safekept.core.ages import ago_text
-from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 from safekept.core.owner import by_root
 
@@ -17,10 +16,6 @@ from ...console import Console, count_text, size_text
 from ...options import start
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-
-
-class NotRoot(SafekeptError):
-    code = "not-root"
 
 
 @click.command("status")
@@ -33,12 +28,12 @@ def status_command(as_json: bool) -> int:
     """
     _, context, console = start(as_json)
     found = asked(context)
-    rooms = _rooms(socket_of(context)) if os.geteuid() == 0 and not found.wrong else []
+    rooms = _rooms(context.choices.keeper_socket) if os.geteuid() == 0 and not found.wrong else []
     console.document({**found.as_dict(), **({"rooms": rooms} if rooms else {})})
     _show(console, found)
     for one in rooms:
         _show_room(console, one)
-    alarms = found.alarm.pinned or found.alarm.full or any(one["alarm"]["pinned"] for one in rooms)  # type: ignore[index]
+    alarms = found.pinned or found.full or any(one["alarm"]["pinned"] for one in rooms)  # type: ignore[index]
     return 4 if alarms or found.wrong else 0
 
 
@@ -58,12 +53,11 @@ def _show(console: Console, found: KeeperStatus) -> None:
         console.line("Run the agent as a user of its own that cannot, or use a destination off this host")
     console.line(f"  {size_text(found.used)} of {size_text(found.quota)} used")
     console.line(f"  {count_text(found.manifests, 'state')}, each kept for {found.keep_days:g} days")
-    if found.alarm.full:
-        age = ago_text(found.alarm.full)
-        console.line(f"  FULL since {age}: nothing new is taken, and nothing is deleted")
-    if found.alarm.pinned:
+    if found.full:
+        console.line(f"  FULL since {ago_text(found.full)}: nothing new is taken, and nothing is deleted")
+    if found.pinned:
         console.line(
-            f"  ALARM: {ago_text(found.alarm.since)} your stores shrank to less than half. What they were "
+            f"  ALARM: {ago_text(found.shrunk)} your stores shrank to less than half. What they were "
             f"before is kept until root says that this was meant"
         )
         console.line(f"  {by_root(_line(console, os.geteuid()))}")
@@ -109,16 +103,13 @@ def acknowledge_command(user: str, as_json: bool) -> int:
     """
     from safekept.keeper.client import Keeper
 
+    from .install import require_root
+
     _, context, console = start(as_json)
-    if os.geteuid() != 0:
-        raise NotRoot(
-            "Only root may acknowledge an alarm of the keeper",
-            kept="Nothing was changed; what is pinned stays",
-            next_steps=(f"Run `{by_root(_line(console, os.geteuid()))}`",),
-        )
+    require_root(console, "keeper", "acknowledge", user)
     asked(context)
     number = _number(user)
-    with Keeper(socket_of(context), 10.0) as keeper:
+    with Keeper(context.choices.keeper_socket, 10.0) as keeper:
         was = keeper.acknowledge(number)["was"]
     console.document({"user": number, "pinned": was["pinned"] or None})
     said = "the alarm is over" if was["pinned"] or was["full"] else "there was no alarm"

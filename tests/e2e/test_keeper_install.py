@@ -1,0 +1,209 @@
+"""`sudo safekept keeper install` on a machine of its own: real users, a real store, the service for real.
+
+No systemd runs in a test: its units are checked by `systemd-analyze verify` where that is, and what would be
+said to it is recorded.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+
+from safekept.actions.keeper.keeper_status import keeper_status
+from safekept.actions.keeper.program_trust import writable_part
+from safekept.keeper.client import Keeper
+from safekept.keeper.units import unit_files
+from support.commands.waiting import wait_until
+from support.keeper.keepers import name_of, read_all, store_all
+from support.places import CHECKOUT
+from support.users.contexts import throwaway
+from support.users.unprivileged import as_nobody
+from support.users.users_world import World, answer, made_world
+
+STORE = "/var/lib/safekept-keeper"
+SYSTEMCTL = '#!/bin/sh\necho "$@" >> /srv/systemctl\n'
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """Where its users can be played from outside: every directory above it is open."""
+    place = tempfile.mkdtemp(
+        prefix="safekept-world-", dir="/dev/shm" if os.path.isdir("/dev/shm") else "/tmp"
+    )
+    os.chmod(place, 0o755)
+    try:
+        made = made_world(os.path.join(place, "world"))
+        os.chmod(made.place, 0o755)
+        yield made
+    finally:
+        shutil.rmtree(place)
+
+
+def keeper_user(world: World) -> int:
+    return world.uid("safekept-keeper")
+
+
+def test_install_serve_and_remove(world):
+    dry = answer(world.safekept("keeper", "install", "--dry-run", "--json"))
+    assert dry["makes_user"] is True and dry["serve"] and not os.path.exists(world.outside(STORE))
+    done = world.safekept("keeper", "install", "--yes", "--quota", "0.5", "--keep-days", "7")
+    assert done.returncode == 0, done.stderr
+    assert "No systemd runs here" in done.stdout and "keeper serve" in done.stdout
+    facts = os.stat(world.outside(STORE))
+    assert facts.st_uid == keeper_user(world) and facts.st_mode & 0o777 == 0o700
+    serving = world.start(*_serve(world), user="")
+    try:
+        socket = world.outside("/run/safekept-keeper/socket")
+        wait_until(lambda: os.path.exists(socket), "the socket")
+        honest, mallory = world.uid("honest"), world.uid("mallory")
+        files = {"vault/snapshots/1": b"one" * 1000}
+
+        def store() -> int:
+            with Keeper(socket) as keeper:
+                assert keeper.hello()["quota"] == 500_000_000 and keeper.hello()["keep_days"] == 7
+                return int(store_all(keeper, files)["manifest"]["number"])  # type: ignore[index]
+
+        assert as_nobody(store, honest) == 1
+        with open(f"/proc/{serving.pid}/status") as file:
+            users = next(line.split()[1:] for line in file if line.startswith("Uid:"))
+        assert set(users) == {str(keeper_user(world))}, "it gave root's rights away, for good"
+        context = _context(socket)
+        status = as_nobody(lambda: keeper_status(context), honest)
+        assert status.counts and status.why_not == "" and status.newest.points == 1
+        status = as_nobody(lambda: keeper_status(context), mallory)
+        assert not status.counts and status.newest is None, "nothing of hers is there"
+        as_root = keeper_status(context)
+        assert not as_root.counts
+        assert (
+            as_root.why_not
+            == "this user can become root (it is root already), and delete what the keeper holds"
+        )
+        assert world.run("ls", STORE, user="honest").returncode != 0
+        assert world.run("rm", "-rf", STORE, user="honest").returncode != 0
+        said = world.safekept("keeper", "status")
+        assert "honest: as of" in said.stdout and "does not count" in said.stdout
+
+        def back() -> bytes:
+            with Keeper(socket) as keeper:
+                return read_all(keeper, name_of(files["vault/snapshots/1"]))
+
+        assert as_nobody(back, honest) == files["vault/snapshots/1"]
+    finally:
+        serving.terminate()
+        serving.wait(60)
+    done = world.safekept("keeper", "remove", "--yes")
+    assert done.returncode == 0 and os.path.isdir(world.outside(STORE)), "what it holds stays"
+    done = world.safekept("keeper", "remove", "--store", "--yes")
+    assert done.returncode == 0 and not os.path.exists(world.outside(STORE))
+    with open(world.outside("/etc/passwd")) as file:
+        assert "safekept-keeper" not in file.read()
+
+
+def _context(socket: str):
+    """Of somebody without a home: only the keeper is asked."""
+    with tempfile.TemporaryDirectory() as place:
+        return throwaway(place, keeper_socket=socket, cache_directory="")
+
+
+def _serve(world: World) -> list[str]:
+    import sys
+
+    start = "import sys; sys.path.insert(0, sys.argv.pop(1)); from safekept.__main__ import main; main()"
+    return [sys.executable, "-I", "-c", start, os.path.join(CHECKOUT, "src"), "keeper", "serve"]
+
+
+def test_only_root_installs_or_removes(world):
+    for words in (("install", "--yes"), ("remove", "--yes"), ("acknowledge", "honest")):
+        said = as_nobody(lambda words=words: _as_user(*words), world.uid("honest"))
+        assert "Only root can do this" in said and "sudo" in said, said
+
+
+def _as_user(*words: str) -> str:
+    from support.commands.in_process import run_here
+
+    environment = {"HOME": "/tmp", "PATH": os.environ["PATH"], "NO_COLOR": "1", "SAFEKEPT_HELPER": "0"}
+    return run_here("keeper", *words, environment=environment, directory="/").stderr
+
+
+def test_code_that_others_can_change_is_refused_with_the_commands_for_roots_own(world):
+    """Root runs a safekept that lies, by a link, in somebody's home directory."""
+    world.link("/home/mallory/src", os.path.join(CHECKOUT, "src"), "mallory")
+    words = _serve(world)[:4]
+    done = world.run(
+        *words, "/home/mallory/src", "keeper", "install", "--yes", environment={"HOME": "/srv/root"}
+    )
+    assert done.returncode == 1 and "keeper-program-not-roots" in done.stderr, done.stderr
+    assert "`/home/mallory" in done.stderr and "can be changed by others than root" in done.stderr
+    for line in ("sudo python3 -m venv /opt/safekept", "/usr/local/bin/safekept keeper install"):
+        assert line in done.stderr
+    assert not os.path.exists(world.outside(STORE))
+    with open(world.outside("/etc/passwd")) as file:
+        assert "safekept-keeper" not in file.read()
+
+
+def test_every_part_that_others_can_change_is_found(tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to give files away")
+    place = tempfile.mkdtemp(prefix="safekept-trust-", dir="/opt" if os.path.isdir("/opt") else "/")
+    try:
+        os.chmod(place, 0o755)
+        deep = os.path.join(place, "lib", "package")
+        os.makedirs(deep)
+        code = os.path.join(deep, "module.py")
+        with open(code, "w") as file:
+            file.write("x = 1\n")
+        assert writable_part([place]) == ""
+        for spoil, back in (
+            (lambda: os.chmod(code, 0o666), lambda: os.chmod(code, 0o644)),
+            (lambda: os.chown(code, 61_001, 0), lambda: os.chown(code, 0, 0)),
+            (lambda: os.chmod(deep, 0o777), lambda: os.chmod(deep, 0o755)),
+            (lambda: os.chown(deep, 61_001, 0), lambda: os.chown(deep, 0, 0)),
+        ):
+            spoil()
+            assert writable_part([place]) in (code, deep)
+            back()
+        os.chown(place, 61_001, 0)
+        assert writable_part([deep]) == deep, "a directory above it is somebody's"
+    finally:
+        shutil.rmtree(place)
+
+
+def test_with_systemd_its_units_are_written_started_and_taken_back(world):
+    world.directory("/run/systemd/system")
+    world.directory("/etc/systemd/system")
+    world.write("/srv/bin/systemctl", SYSTEMCTL, mode=0o755)
+    path = {"PATH": "/srv/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+    done = world.safekept("keeper", "install", "--yes", environment=path)
+    assert done.returncode == 0, done.stderr
+    with open(world.outside("/srv/systemctl")) as file:
+        assert file.read().splitlines() == [
+            "daemon-reload",
+            "enable --now safekept-keeper.socket",
+            "stop safekept-keeper.service",
+        ]
+    for name in ("safekept-keeper.socket", "safekept-keeper.service"):
+        assert os.stat(world.outside(f"/etc/systemd/system/{name}")).st_mode & 0o777 == 0o644
+    world.write("/etc/systemd/system/safekept-keeper.socket", "[Socket]\n# mine\n")
+    done = world.safekept("keeper", "remove", "--yes", environment=path)
+    assert done.returncode == 3 and "somebody else wrote it" in done.stdout
+    assert not os.path.exists(world.outside("/etc/systemd/system/safekept-keeper.service"))
+    assert os.path.exists(world.outside("/etc/systemd/system/safekept-keeper.socket"))
+
+
+def test_systemd_understands_the_units(tmp_path):
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("MISSING REAL PART: systemd-analyze")
+    paths = []
+    for path, text in unit_files(("/bin/true",), str(tmp_path)).items():
+        with open(path, "w") as file:
+            file.write(text.replace("=safekept-keeper\n", "=root\n"))
+        paths.append(path)
+    done = subprocess.run([program, "verify", *paths], capture_output=True, text=True, timeout=60)
+    ours = [line for line in done.stderr.splitlines() if "safekept-keeper" in line]
+    assert ours == [] and done.returncode == 0, done.stderr
