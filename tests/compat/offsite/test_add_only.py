@@ -21,6 +21,8 @@ from safekept.actions.status.destination_status import destination_statuses
 from safekept.actions.status.recent import recent
 from safekept.core.objects.base import Taken
 from safekept.core.objects.errors import PlaceRefused
+from safekept.core.objects.sftp import ADD_ONLY
+from support.commands.in_process import spoken
 from support.offsite.pushes import machine, one_more, pointed, proven_copy
 from support.offsite.servers import SshServer
 
@@ -122,3 +124,16 @@ def test_pushes_night_after_night_go_to_such_an_account_and_restic_reads_them(se
     assert last is not None and last.rights is not None and last.rights["keeps"] is True
     (status,) = destination_statuses(here, recent(here))
     assert status.keeps
+
+
+def test_destinations_add_prints_the_whole_line_for_the_administrator(server, place, tmp_path, monkeypatch):
+    say = spoken(monkeypatch, str(tmp_path))
+    added = say("destinations", "add", place.url, "--option", f"ssh_config={place.options.ssh_config}")
+    assert added.code == 0, added.err
+    with open(os.path.join(server.root, "user.pub")) as file:
+        key = file.read().strip()
+    line = f'restrict,command="internal-sftp -P {ADD_ONLY}" {key}'
+    assert [text.strip() for text in added.out.splitlines()].count(line) == 1, added.out
+    # Pasted as it stands, it does what it says: the same options as the key that can only add.
+    with open(os.path.join(server.root, "authorized")) as file:
+        assert line.rpartition(f" {key}")[0] in file.read()

@@ -21,6 +21,7 @@ from safekept.core.files import NoRoom
 from safekept.core.journal import new_id
 from safekept.core.locks import process_lock, sweep_locks
 from safekept.core.objects.base import CredentialRights, ObjectStore
+from safekept.core.objects.errors import PlaceRefused
 from safekept.core.records import dataclass
 from safekept.vault.errors import VaultUnreachable
 from safekept.vault.format import Snapshot
@@ -315,8 +316,13 @@ def _mirror(
             mirrored.stray_keys = tuple(key for key in found if key in gone)
             mirrored.other_keys = tuple(key for key in found if key not in gone)
         if request.prune and not mirrored.problems:
-            mirrored.deleted = prune_mirror(pruning, target, check=check, listener=listener)
-            mirrored.stray_keys = ()
+            try:
+                mirrored.deleted = prune_mirror(pruning, target, check=check, listener=listener)
+                mirrored.stray_keys = ()
+            except PlaceRefused as error:
+                # Everything has arrived, and what is left is a whole vault: only the room is not given back.
+                result.notes.append(f"what was forgotten here stays there: {error.what}")
+                result.state = INCOMPLETE
         if mirrored.problems:
             result.state = INCOMPLETE
         result.wholes = _wholes(repository)

@@ -25,6 +25,7 @@ from ...words.grace import date_text
 from ...words.kit import kit_document, show_kit
 
 if TYPE_CHECKING:
+    from safekept.actions.base.context import UserContext
     from safekept.actions.vault.keys.kit_record import KitStatus
     from safekept.settings import Settings
 
@@ -107,7 +108,7 @@ def test_command(places: tuple[str, ...], as_json: bool) -> int:
         examined = examine_destination(context, word, console.listener())
         console.finish()
         found.append(examined)
-        _show(console, examined)
+        _show(console, context, examined)
     console.document({"destinations": [one.as_dict() for one in found]})
     if not found:
         console.line(f"No destinations yet. Add one: `{console.command('destinations', 'add', 'PLACE')}`")
@@ -115,7 +116,7 @@ def test_command(places: tuple[str, ...], as_json: bool) -> int:
     return 1 if any(one.state == "failed" for one in found) or (absent and places) else 0
 
 
-def _show(console: Console, found: Examined) -> None:
+def _show(console: Console, context: UserContext, found: Examined) -> None:
     name = path_text(found.setting.name)
     if found.state != "usable":
         console.heading(f"{name}: {'not there now' if found.state == 'absent' else 'cannot be used'}", False)
@@ -133,7 +134,7 @@ def _show(console: Console, found: Examined) -> None:
     console.fact("Delete", {True: "yes", False: "no", None: "unknown"}[can.delete])
     console.fact("Overwrite", {True: "yes", False: "no", None: "unknown"}[can.overwrite])
     console.fact("Versioning", {True: "on", False: "off", None: "unknown"}[can.versioning])
-    console.fact("Safe", _safe(can.keeps))
+    console.fact("Safe", _safe(can.keeps, versions=can.versioning is True))
     if found.write_speed:
         speeds = f"{size_text(found.write_speed)}/s to it, {size_text(found.read_speed)}/s from it"
         console.fact("Speed", speeds)
@@ -141,8 +142,7 @@ def _show(console: Console, found: Examined) -> None:
         console.fact("Free", f"{size_text(found.room[0])} of {size_text(found.room[1])}")
     console.fact("Used", "yes, safekept's marker is there" if found.used else "not yet")
     if not can.keeps and found.setting.url.startswith("sftp://"):
-        console.line("On that server, this before the key in ~/.ssh/authorized_keys lets it add and no more:")
-        console.verbatim(f'  restrict,command="internal-sftp -P {ADD_ONLY}"')
+        _add_only(console, context, found)
     if not can.keeps and found.setting.url.startswith("rest:"):
         console.line("Started with `--append-only`, that server lets everybody add and nobody delete")
     if can.left:
@@ -151,10 +151,31 @@ def _show(console: Console, found: Examined) -> None:
         console.line(f"Note: {note}")
 
 
-def _safe(keeps: bool) -> str:
+def _add_only(console: Console, context: UserContext, found: Examined) -> None:
+    """What the administrator of a server pastes, so that this machine's key can add and do nothing else."""
+    from safekept.core.objects.ssh_host import ssh_public_key
+
+    setting = found.setting
+    key = ssh_public_key(setting.url, setting.options.get("ssh_config", ""), context.caller.environment)
+    line = f'restrict,command="internal-sftp -P {ADD_ONLY}"'
+    if key:
+        console.line(
+            "So that this machine can add and no more, let that server's ~/.ssh/authorized_keys say:"
+        )
+        console.verbatim(f"  {line} {key}")
+        console.line("in place of the line with this key, for an account that is not root's")
+    else:
+        console.line("On that server, this before the key in ~/.ssh/authorized_keys lets it add and no more:")
+        console.verbatim(f"  {line}")
+
+
+def _safe(keeps: bool, *, versions: bool = False) -> str:
     """Whether the copies outlive whoever takes over this host."""
     if keeps:
         return "yes: nothing on this host can delete or change the copies"
+    if versions:
+        # A delete was not refused: it hid what was there. Whether older versions are locked was not tried.
+        return "partly: whoever takes over this host could hide the copies behind new versions"
     return "no: whoever takes over this host could delete the copies too"
 
 
@@ -224,7 +245,7 @@ def add_command(
         tried = context.changed(destinations=(*context.choices.destinations, setting))
         examined = examine_destination(tried, setting.name, console.listener())
         console.finish()
-        _show(console, examined)
+        _show(console, context, examined)
         if examined.state == "failed" or examined.error is not None:
             console.document({"added": False, "tested": examined.as_dict()})
             console.line("Nothing was written into the settings")

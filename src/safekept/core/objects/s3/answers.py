@@ -75,6 +75,12 @@ class Refused:
         return self.status == 501 or self.code == "NotImplemented"
 
     @property
+    def checksum_wanted(self) -> bool:
+        """A bucket with a default retention takes only what comes with a checksum."""
+        said = self.message.lower()
+        return self.status == 400 and ("content-md5" in said or "x-amz-checksum" in said)
+
+    @property
     def out_of_range(self) -> bool:
         return self.status == 416 or self.code == "InvalidRange" or self.cause == "not partial"
 

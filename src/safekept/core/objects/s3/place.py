@@ -327,6 +327,9 @@ class S3Objects(ObjectStore):
         if verb == "write there" and answer.condition_unknown and self._conditional:
             self._conditional = False
             return self._call(verb, work, name)
+        if verb == "write there" and answer.checksum_wanted and not self._client.checksums:
+            self._client.send_checksums()
+            return self._call(verb, work, name)
         if verb == "read it" and answer.out_of_range:
             raise _OutOfRange(name)
         if verb == "write there" and answer.timed_out:
