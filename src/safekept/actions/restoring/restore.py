@@ -8,6 +8,7 @@ is listed, stays as it is in the home, and everything else lands.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from typing import Any, ClassVar
@@ -45,6 +46,7 @@ from ..vault.opening import open_vault
 from ..vault.place import known_vault
 from .databases import RowsGoing, compare_databases
 from .prepared import LandingResult, PreparedLanding
+from .starting import profiles_of, program_gone, without_command
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +137,9 @@ class PreparedRestore(PreparedLanding):
         )
         databases = any(self.place.layout.database(path) for path in (*plan.replace, *plan.remove))
         label = f"before restoring {self.chosen.short}"
+        gone, profiles = not os.path.isdir(self.place.home), set(profiles_of(self.place))
         with self._worded():
-            return self.bring_back(
+            done = self.bring_back(
                 work,
                 label,
                 listener,
@@ -144,6 +147,16 @@ class PreparedRestore(PreparedLanding):
                 leave_lost=True,
                 search_behind=self.request.search_behind,
             )
+        return replace(done, notes=[*done.notes, *self._not_in_it(gone, profiles)])
+
+    def _not_in_it(self, gone: bool, profiles: set[str]) -> list[str]:
+        """What no snapshot holds, and what is missing now because more than the home was deleted."""
+        if self.request.into:
+            return []
+        if gone:
+            return [one for one in (program_gone(self.place, self.context),) if one]
+        back = sorted(set(profiles_of(self.place)) - profiles)
+        return without_command(self.place, self.context, back)
 
     @contextlib.contextmanager
     def _worded(self) -> Iterator[None]:

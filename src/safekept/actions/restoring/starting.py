@@ -18,6 +18,7 @@ from ..base.context import HomeRef, UserContext
 
 if TYPE_CHECKING:
     from safekept.home.landing import LandingPlan
+    from safekept.home.layout import Layout
 
 # Profile commands: `~/.local/bin/NAME` starts the agent with that profile. They are not part of a home, so a
 # rebuild, an import and the restore of another machine's snapshot make them again, and the plan names them.
@@ -207,10 +208,8 @@ def starting_hints(place: HomeRef, context: UserContext) -> list[str]:
     if foreign_owner(home) is not None:
         return []
     if layout.code_hint and not os.path.isdir(os.path.join(home, layout.code_path)):
-        search = context.caller.environment.get("PATH", "")
-        there = shutil.which(layout.code_hint.split()[0], path=search) is not None
-        how = f"Bring it back: `{layout.code_hint}`" if there else "Install it on this machine"
-        hints.append(f"The program {layout.title} itself is in no backup. {how}")
+        install = program_gone(place, context)
+        hints.append(install or f"{_in_no_backup(layout)} Bring it back: `{layout.code_hint}`")
     if layout.service_hint:
         hints.append(f"No service was installed; if you want one: `{layout.service_hint}`")
     if layout.profile_service_hint:
@@ -219,6 +218,32 @@ def starting_hints(place: HomeRef, context: UserContext) -> list[str]:
             for name in profiles_of(place)
         ]
     return hints
+
+
+def program_gone(place: HomeRef, context: UserContext) -> str:
+    """What to do where no command starts the agent: none is there, or it leads to code that this home had."""
+    layout = place.layout
+    code = os.path.join(place.home, layout.code_path)
+    if not layout.code_hint or os.path.isdir(code) or foreign_owner(place.home) is not None:
+        return ""
+    search = context.caller.environment.get("PATH", "")
+    command = shutil.which(layout.code_hint.split()[0], path=search)
+    if command is not None and code + "/" not in _text(command):
+        return ""
+    return f"{_in_no_backup(layout)} Install it on this machine"
+
+
+def _in_no_backup(layout: Layout) -> str:
+    return f"The program {layout.title} itself is in no backup."
+
+
+def without_command(place: HomeRef, context: UserContext, profiles: Iterable[str]) -> list[str]:
+    """Profiles that came back, and that no command of their own starts: what does."""
+    return [
+        f"No command starts profile {one.profile}: `{place.layout.wrapper_command} -p {one.profile}` does"
+        for one in planned_wrappers(place, context, profiles)
+        if one.state == NEW
+    ]
 
 
 def start_command(place: HomeRef, context: UserContext) -> str:

@@ -1,0 +1,70 @@
+"""What no snapshot holds is said after a restore: the agent's own program, and a profile's own command."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+import pytest
+
+from support.commands.in_process import spoken
+from support.home.homes import make_hermes_home
+from support.users.contexts import throwaway
+from support.vault.snapshots import take
+
+INSTALL = "The program Hermes Agent itself is in no backup. Install it on this machine"
+
+
+@pytest.fixture
+def here(tmp_path):
+    return throwaway(tmp_path)
+
+
+@pytest.fixture
+def home(here):
+    path = os.path.join(here.places.user_home, ".hermes")
+    return make_hermes_home(path, profiles=("writer",), awkward=False)
+
+
+@pytest.fixture
+def say(monkeypatch, here):
+    return spoken(monkeypatch, here.places.user_home)
+
+
+def command(here, monkeypatch, text):
+    directory = os.path.join(here.places.user_home, ".local", "bin")
+    os.makedirs(directory)
+    path = os.path.join(directory, "hermes")
+    with open(path, "w") as file:
+        file.write(text)
+    os.chmod(path, 0o755)
+    monkeypatch.setenv("PATH", directory)
+
+
+def notes(say, *words):
+    done = say("restore", *words, "--yes", "--json")
+    assert done.code == 0, done.err
+    return json.loads(done.out)["notes"]
+
+
+def test_a_home_that_was_gone_comes_back_without_the_program_and_says_so(here, home, say, monkeypatch):
+    command(here, monkeypatch, f'#!/bin/sh\nexec {home}/hermes-agent/venv/bin/hermes "$@"\n')
+    take(here, home)
+    shutil.rmtree(home)
+    assert notes(say) == [INSTALL]
+
+
+def test_a_program_that_lies_elsewhere_is_not_asked_for(here, home, say, monkeypatch):
+    command(here, monkeypatch, "#!/bin/sh\nexec /opt/hermes/bin/hermes\n")
+    take(here, home)
+    shutil.rmtree(home)
+    assert notes(say) == []
+
+
+def test_a_profile_that_came_back_without_its_command_says_what_starts_it(here, home, say, monkeypatch):
+    command(here, monkeypatch, "#!/bin/sh\n")
+    take(here, home)
+    shutil.rmtree(os.path.join(home, "profiles", "writer"))
+    assert notes(say, "profiles/writer") == ["No command starts profile writer: `hermes -p writer` does"]
+    assert notes(say, "SOUL.md") == []
