@@ -67,7 +67,7 @@ def test_one_list_has_both_in_order_and_number_one_stays_the_projects(user, say,
     said = say("rollback")
     lines = said.out.splitlines()
     assert said.code == 0 and lines[0] == f"Checkpoints of {project}"
-    assert f"  {second.short}  " in lines[2] and "home: before skill_manage: create (skills/new)" in lines[2]
+    assert f"  {second.short}  " in lines[2] and "agent's skills/new, before skill_manage: create" in lines[2]
     assert lines[3].startswith("  1  ") and "before write_file" in lines[3]
     assert f"Bring files of the agent's home back by the id: `safekept rollback {second.short}`" in lines
     # The other one is older than anything of the project: it is shown to whoever asks for all.
@@ -178,9 +178,7 @@ def test_a_chat_has_the_same_words(user, say, monkeypatch):
     project, _, second = worked(user, say, monkeypatch)
     chat = Conversation(here, project, session="s9")
     listed = dispatch(chat, "/rollback")
-    assert (
-        f"{second.short}  " in listed.text and "home: before skill_manage: create (skills/new)" in listed.text
-    )
+    assert f"{second.short}  " in listed.text and "skills/new" in listed.text
     assert dispatch(chat, f"/rollback diff {second.short}").text.startswith(
         f"1 file changed since home point {second.short}:"
     )
@@ -199,7 +197,7 @@ def test_where_no_project_is_the_points_of_homes_are_shown_all_the_same(user, sa
     point = before_home_change(here, home, "hermes", ["cron/jobs.json"], reason="before cronjob")
     said = say("rollback")
     assert said.code == 0 and said.out.startswith(f"There are no checkpoints of {here.places.user_home}\n")
-    assert "home: before cronjob (cron/jobs.json)" in said.out
+    assert "agent's cron/jobs.json, before cronjob" in said.out
     assert f"Bring them back by the id: `safekept rollback {point.short}`" in said.out
     chat = dispatch(Conversation(here, here.places.user_home), "/rollback").text
     assert f"  {point.short}  " in chat and "/rollback <id>            bring those files back" in chat

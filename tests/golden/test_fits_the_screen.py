@@ -157,3 +157,14 @@ def test_every_piece_of_a_text_survives_and_only_a_piece_that_is_too_long_has_a_
         assert last.strip() == command and (len(last) <= 80 or length > 80), last
     path = "/" + "x" * 70
     assert folded(f"  Receipt    {path}", 13, 80) == f"  Receipt\n    {path}"
+
+
+def test_a_path_that_fits_a_line_by_itself_is_not_broken_for_its_margin():
+    """`Kept in …/landings/20261118-020040-4⏎b2731/replaced,`: its margin broke it, and a comma."""
+    for length in range(20, 81):
+        path = "/" + "x" * (length - 1)
+        shown = folded(f"             {path}", 13, 80)
+        assert shown.strip() == path and len(shown) <= 80, length
+        command = f"`safekept undo {'x' * (length - 16)}`"
+        assert max(map(len, folded(f"             Or: {command}", 13, 80).split("\n"))) <= 80, length
+    assert folded("             " + "x" * 90, 13, 80) == "             " + "x" * 90

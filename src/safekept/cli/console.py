@@ -81,6 +81,8 @@ def folded(text: str, indent: int, columns: int) -> str:
         end = found.end()
         room, start = columns - len(piece), len(line) + len(space)
         wide = start <= indent <= _FACT and room < _ALONE  # a label, and what fits nowhere
+        if not line.strip() and start > room:  # alone on its line: less of a margin, where that is enough
+            space = space[: max(0, room)] if room >= 0 else space
         if line.strip() and start > room and not wide:
             lines.append(line.rstrip())
             # What just fits is not pushed over the edge.
@@ -418,7 +420,16 @@ class Progress:
         if event.phase in _OVER_A_NETWORK and event.done and seconds > 1:
             amount += f", {size_text(event.done / seconds)}/s"
         amount += left_text(event.done, event.total, seconds)
-        self._update(self._tasks[event.phase], completed=event.done, total=event.total or None, amount=amount)
+        task = self._tasks[event.phase]
+        if not event.total:
+            self._forget_total(task)
+        self._update(task, completed=event.done, total=event.total or None, amount=amount)
+
+    def _forget_total(self, task: object) -> None:
+        """More came than was expected: the bar moves on and the clock runs, as where no total was known."""
+        for one in self._bars.tasks:
+            if one.id == task and one.total is not None:
+                one.total = one.finished_time = None
 
     def close(self) -> None:
         """Off the screen for good: an event that comes late draws nothing."""

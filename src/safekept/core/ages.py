@@ -50,6 +50,11 @@ def clock_text(seconds: float, now: float) -> str:
     return time.strftime("%b %d %H:%M" if abs(now - seconds) < 300 * 86_400 else "%Y-%m-%d", then)
 
 
+def minute_text(seconds: float) -> str:
+    """`2026-11-15 16:35`, by the clock of this machine."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+
+
 def iso_time(seconds: float) -> str | None:
     """A time for a document: `2026-11-15T12:31:05Z`; None for one that never was."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)) if seconds else None

@@ -70,6 +70,10 @@ def lacking_text(path: str, outcome: str, count: int = 1) -> str:
     return f"{path or 'the home'} {words}" + (f", and {count - 1:,} more" if count > 1 else "")
 
 
+#: Ends the reason of what was left out without counting it to the end: its count is the least that there is.
+NOT_ALL_COUNTED = "(at least so many files: not all were counted)"
+
+
 @dataclass(frozen=True, slots=True)
 class Remark:
     """One line of the full account: nothing is ever left out without one of these."""

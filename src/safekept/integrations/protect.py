@@ -291,8 +291,18 @@ def _door(place: Place) -> Checkpoints:
 
 
 def _reason(call: Call) -> str:
-    reason = call.reason or (f"before {call.tool}" if call.tool and call.kind == "before" else "")
+    before = f"before {call.tool}" if call.tool and call.kind == "before" else ""
+    reason = call.reason or before
+    if reason and reason == before and call.paths:
+        reason += f" {_named(call)}"
     return f"{reason} (by {call.agent})" if call.agent and reason else reason
+
+
+def _named(call: Call) -> str:
+    """The first of the files that a tool names, as seen from where it works, and how many more."""
+    first, below = call.paths[0], call.directory.rstrip("/") + "/"
+    shown = first.removeprefix(below) if first.startswith(below) else os.path.basename(first) or first
+    return shown if len(call.paths) == 1 else f"{shown} and {len(call.paths) - 1:,} more"
 
 
 def _told(call: Call, place: Place, outcome: Outcome) -> Outcome:

@@ -32,7 +32,7 @@ SETTINGS = (
         "databases",
         str,
         "lean",
-        "how snapshots hold databases: `lean`, without search indexes that a restore makes anew, or `full`",
+        "how snapshots hold databases: `lean`, without search indexes that a restore rebuilds, or `full`",
     ),
     Setting("databases_full", list, [], "homes whose databases are always held in full"),
     Setting(

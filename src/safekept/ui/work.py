@@ -132,7 +132,7 @@ class WorkBoard:
         if not self._turn.acquire(timeout=PATIENCE):
             current = next((one.title for one in self.all if one.state == RUNNING), "something else")
             raise PageBusy(
-                f"another piece of work is not finished yet: {current}",
+                f"Another piece of work is not finished yet: {current}",
                 kept="Nothing was changed",
                 next_steps=("Load this page again when it is done",),
             )

@@ -228,7 +228,7 @@ def test_10505_what_was_just_taken_is_listed_from_wherever_one_stands(agent, mod
     user.settled()
     for place in (user.project, f"{user.project}/deep", f"{user.project}/deep/er"):
         rows = user.ask("rollback", "--dir", place)["checkpoints"]
-        assert [row["reason"] for row in rows] == ["before write_file"], place
+        assert [row["reason"] for row in rows] == ["before write_file b.txt"], place
     everything = user.ask("rollback", "--all-projects")["checkpoints"]
     assert user.project in {row["project"] for row in everything}
     agent("enter", user.home)

@@ -56,7 +56,8 @@ def test_what_write_file_replaces_is_kept_before(agent, user):
     agent.tool("write_file", {"path": "a.txt", "content": "new"})
     assert read(f"{user.project}/a.txt") == b"new"
     point = newest(user)
-    assert (point["reason"], point["session"], point["turn"]) == ("before write_file", "session", "turn")
+    assert point["reason"] == "before write_file a.txt"
+    assert (point["session"], point["turn"]) == ("session", "turn")
     rolled_back(user)
     assert read(f"{user.project}/a.txt") == b"old \xff\r\n"
 
@@ -258,7 +259,8 @@ def test_a_tool_that_code_calls_is_kept_for_itself(agent, user):
     assert read(f"{user.project}/ignored") == b"new"
     user.settled()
     point = newest(user)
-    assert (point["reason"], point["session"], point["turn"]) == ("before write_file", "session", "turn")
+    assert point["reason"] == "before write_file ignored"
+    assert (point["session"], point["turn"]) == ("session", "turn")
     rolled_back(user)
     assert read(f"{user.project}/ignored") == b"only copy"
 

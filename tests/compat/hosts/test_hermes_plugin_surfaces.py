@@ -36,7 +36,7 @@ def changed_and_back(user: User) -> None:
     """The agent has changed the file; one rollback, and it has not."""
     assert read(f"{user.project}/a.txt") == b"new"
     user.settled()
-    assert [one["reason"] for one in user.ask("rollback")["checkpoints"]] == ["before write_file"]
+    assert [one["reason"] for one in user.ask("rollback")["checkpoints"]] == ["before write_file a.txt"]
     assert user.safekept("rollback", "1").code == 0
     assert read(f"{user.project}/a.txt") == b"old"
 

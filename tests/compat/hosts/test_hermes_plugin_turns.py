@@ -64,7 +64,7 @@ def test_a_whole_turn_is_kept_change_by_change_and_undone_as_one(agent, model, u
     assert [one["reason"] for one in found] == [
         "before execute_code",
         "before terminal: rm -rf src",
-        "before write_file",
+        "before write_file a.txt",
     ]
     assert {one["session"] for one in found} == {turn["session"]}
     assert len({one["turn"] for one in found}) == 1 and found[0]["turn"]
@@ -112,7 +112,7 @@ def test_what_a_subagent_does_is_its_own_and_part_of_the_users_turn(agent, model
     assert read(f"{user.project}/a.txt") == b"by the subagent"
     newest = points(user)[0]
     assert newest["session"] == turn["session"]
-    assert newest["reason"].startswith("before write_file (by ")
+    assert newest["reason"].startswith("before write_file a.txt (by ")
     assert user.safekept("rollback", "1").code == 0
     assert read(f"{user.project}/a.txt") == b"old"
 
@@ -204,7 +204,7 @@ def test_after_a_rollback_from_a_chat_the_agent_hears_of_it_once(agent, model, u
         asked = [one for one in model.requests[before:] if one.get("tools")]
         heard.append(str(asked[0]["messages"][-1]["content"]))
     assert f"the files in `{user.project}` were restored on purpose to checkpoint" in heard[0]
-    assert "(before write_file)" in heard[0] and "Do not redo" in heard[0] and "go on" in heard[0]
+    assert "(before write_file a.txt)" in heard[0] and "Do not redo" in heard[0] and "go on" in heard[0]
     assert "safekept" not in heard[1], "once"
 
 

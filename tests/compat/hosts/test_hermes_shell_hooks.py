@@ -58,8 +58,8 @@ def test_before_each_tool_of_the_real_hermes_a_point_holds_the_old_bytes(user, h
     points = user.points()
     assert [point.reason for point in points] == [
         "before terminal: rm a.txt",
-        "before patch",
-        "before write_file",
+        "before patch src/main.py",
+        "before write_file a.txt",
     ]
     assert {(point.session, point.turn) for point in points} == {("session-1", "turn-1")}
     held = [{name: content.decode() for name, content in user.held(number).items()} for number in (3, 2, 1)]

@@ -197,4 +197,4 @@ def test_a_command_before_which_nothing_could_be_kept_makes_no_point(user):
     tell(user, "claude-code", command)
     tell(user, "claude-code", command)
     with Store.open(os.path.join(user.data, "checkpoints")) as store:
-        assert [point.reason for point in store.checkpoints(user.home)] == ["before Write"]
+        assert [point.reason for point in store.checkpoints(user.home)] == ["before Write new.txt"]

@@ -113,8 +113,8 @@ def test_every_host_has_its_line_and_what_is_wrong_stands_below(fleet, say):
         "darwin           …PATH/machine-4/user/.hermes 5 h      sound      not proven\n"
         "euler            …PATH/machine-4/user/.hermes 6 h      sound      not proven\n"
         "5000000000000000 1 snapshot, SIZE AGE - no key\n"
-        "    curie: sessions 10 → 1\n"
-        "    curie: messages 40 → 0\n"
+        "    curie: 9 of 10 sessions are gone\n"
+        "    curie: all 40 messages are gone\n"
         "gauss            2 archives, SIZE, the last AGE ago\n"
     )
     assert max(map(len, shown.out.splitlines()[1:])) <= 80
@@ -166,7 +166,7 @@ def test_the_document_and_the_metrics_say_the_same(fleet, say):
     assert (document["level"], document["exit_code"]) == ("partly", 4) and document["overdue_hours"] == 48.0
     homes = {home["host"]: home for vault in document["vaults"] for home in vault["homes"]}
     where = homes["curie"]["home"]
-    losses = ("sessions 10 → 1", "messages 40 → 0")
+    losses = ("9 of 10 sessions are gone", "all 40 messages are gone")
     assert homes["curie"]["alarms"] == [f"lost in {where}: {text}" for text in losses]
     assert homes["brahe-with-a-very-long-name"]["overdue"] is True
     assert homes["ada"]["snapshots"] == 2 and homes["ada"]["databases"] == "sound"

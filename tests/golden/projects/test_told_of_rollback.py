@@ -64,7 +64,7 @@ def test_the_next_turn_of_the_session_is_told_once_where_to_which_point_and_not_
     text = told(user)
     assert text == (
         f"safekept: since your last turn the files in `{user.project}` were restored on purpose to "
-        f"checkpoint {point.id} (before Write). Do not redo what was undone unless you are asked to, "
+        f"checkpoint {point.id} (before Write a.txt). Do not redo what was undone unless you are asked to, "
         "and read the files again before you change them."
     )
     assert told(user) == "", "once"

@@ -67,7 +67,7 @@ def test_the_plan_begins_with_what_is_wrong_and_the_newest_sound_one(broken, say
     sound, newest = broken
     shown = say("restore", "--dry-run")
     first, second, third = shown.out.splitlines()[:3]
-    wrong = f"state.db in it is damaged; memories 12 → 0 since {sound}"
+    wrong = f"state.db in it is damaged; all 12 memories are gone since {sound}"
     assert first == f"Snapshot {newest} is not sound: {wrong}"
     assert second.startswith(f"The newest sound one is {sound}, ")
     assert f"`safekept snapshot restore {sound}`" in second + third
@@ -193,7 +193,7 @@ def test_at_a_terminal_the_newest_sound_one_is_offered_and_a_yes_brings_it_back(
     done = say("restore", *word)
     assert done.code == 0, done.err
     first, second, third = done.out.splitlines()[:3]
-    wrong = f"state.db in it is damaged; memories 12 → 0 since {sound}"
+    wrong = f"state.db in it is damaged; all 12 memories are gone since {sound}"
     assert first == f"The newer snapshot {newest} is not offered, it is not sound: {wrong}"
     assert second.startswith("Restore into ")
     assert third.startswith(f"  Snapshot   {sound} (number 2, ")

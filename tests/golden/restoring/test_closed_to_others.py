@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import stat
+from contextlib import closing
 
 import pytest
 
@@ -49,6 +51,17 @@ def test_the_plan_says_what_it_closes_and_everything_else_keeps_its_mode(here, h
     assert line in say(*words, *only, "--dry-run").out
     assert say(*words, "--yes").code == 0
     assert (mode(into, "state.db"), mode(into, ".env"), mode(into, "SOUL.md")) == (0o600, 0o600, 0o664)
+
+
+def test_what_is_closed_already_is_not_said_to_be_closed(here, home, say):
+    database = os.path.join(home, "state.db")
+    os.chmod(database, 0o644)
+    short = take(here, home).id[:8]
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("delete from messages")
+    assert "Closes" in say("restore", short, "state.db", "--dry-run").out
+    os.chmod(database, 0o600)
+    assert "Closes" not in say("restore", short, "state.db", "--dry-run").out
 
 
 def test_a_plan_that_closes_nothing_says_nothing_of_it(here, home, say):

@@ -142,7 +142,7 @@ def test_a_prune_forgets_older_quick_snapshots_and_frees_after_the_grace(here, h
     assert document["pruned"]["snapshots"] == 2 and document["pruned"]["bytes_freed"] > 0
     assert len(shown(say, "--all")) == 3
     is_whole(here)
-    assert say("snapshot", "prune", "2", "--yes").out.endswith("There is nothing to do\n")
+    assert say("snapshot", "prune", "2", "--yes").out.endswith("Already up to date\n")
 
 
 def test_a_prune_waits_for_no_one_who_reads(here, home, say, monkeypatch):

@@ -63,14 +63,15 @@ def test_settings_that_were_cut_off_are_seen_by_status_itself(state, say):
     assert losses(say, "status", "reasons") == []
     write(state, "config.yaml", "model: big\n")
     (text,) = seen_first_by_status(say)
-    assert text.startswith(f"lost in {state.home}: settings ") and text.endswith("settings sections 4 → 1")
+    assert text.startswith(f"lost in {state.home}: ") and "settings are gone, " in text
+    assert text.endswith("3 of 4 settings sections are gone")
     assert say("status", "--check").code == 4 and "ALARM" in say("status", "--short").out
 
 
 def test_conversations_that_were_deleted_are_seen_by_status_itself(state, say):
     left = forget_conversations(state)
     (text,) = seen_first_by_status(say)
-    assert text.startswith(f"lost in {state.home}: sessions 4 → 1, messages 40 → {left}")
+    assert text.startswith(f"lost in {state.home}: 3 of 4 sessions are gone, {40 - left} of 40 messages")
     assert "ALARM" in say("status", "--short").out
 
 
@@ -79,7 +80,7 @@ def test_so_are_those_of_a_profile(state, say):
     assert say("snapshot").code == 0
     forget_conversations(state, "profiles/coder")
     (text,) = seen_first_by_status(say)
-    assert text.startswith(f"lost in {state.home}: profiles/coder: sessions 4 → 1")
+    assert text.startswith(f"lost in {state.home}: profiles/coder: 3 of 4 sessions are gone")
 
 
 def test_a_profile_that_lost_nearly_everything_comes_back_by_one_short_command(state, say):
@@ -101,7 +102,7 @@ def test_beside_an_agent_that_is_writing_the_committed_rows_are_counted(state, s
     path = os.path.join(state.home, "state.db")
     with held(path, "delete from sessions", "delete from messages", "select * from sessions") as agent:
         (text,) = losses(say, "status", "reasons")
-        assert "sessions 4 → 0, messages 40 → 0" in text
+        assert "all 4 sessions are gone, all 40 messages are gone" in text
         agent.run("insert into sessions (id, source, started_at) values ('new', 'cli', 1.0)")
 
 
@@ -153,7 +154,7 @@ def test_going_back_to_an_older_snapshot_is_no_loss_and_what_is_gone_beyond_it_i
     assert again.code == 0 and "ALARM" not in again.out, again.out
     forget_conversations(state)
     (text,) = losses(say, "status", "reasons")
-    assert text.startswith(f"lost in {state.home}: sessions 4 → 1"), "what is gone beyond it is a loss"
+    assert text.startswith(f"lost in {state.home}: 3 of 4 sessions are gone"), "beyond it, it is a loss"
 
 
 def test_a_restore_that_was_undone_excuses_nothing(state, say):
@@ -170,7 +171,7 @@ def test_a_restore_that_was_undone_excuses_nothing(state, say):
     assert losses(say, "status", "reasons") == []
     forget_conversations(state, but=4)
     (text,) = losses(say, "status", "reasons")
-    assert text.startswith(f"lost in {state.home}: sessions 34 → 4")
+    assert text.startswith(f"lost in {state.home}: 30 of 34 sessions are gone")
 
 
 def test_of_a_home_that_is_gone_status_and_doctor_name_what_restore_takes(state, say):
@@ -183,7 +184,7 @@ def test_of_a_home_that_is_gone_status_and_doctor_name_what_restore_takes(state,
     newest = take(state.context, state.home, check="never").id[:8]
     shutil.rmtree(state.home)
     for command in ("status", "doctor"):
-        assert f"is gone; {newest} has it" in " ".join(say(command).out.split()), command
+        assert f"is gone; snapshot {newest} has it" in " ".join(say(command).out.split()), command
     assert say("snapshot", "restore", newest, "--yes").code == 0
     assert os.path.exists(os.path.join(state.home, "later.md"))
 
@@ -196,7 +197,7 @@ def test_what_was_brought_back_after_a_loss_is_not_lost_with_the_home(state, say
     assert say("snapshot", "restore", whole, "memories", "--yes").code == 0
     assert "ALARM" not in say("status", "--short").out
     shutil.rmtree(state.home)
-    assert f"is gone; {whole} has it" in " ".join(say("status").out.split())
+    assert f"is gone; snapshot {whole} has it" in " ".join(say("status").out.split())
     again = say("restore", "--yes")
     if again.code:  # whoever agrees beforehand is told which one has it
         assert f"snapshot restore {whole} --yes" in " ".join(again.err.split()), again.err

@@ -76,7 +76,7 @@ def test_what_is_broken_now_is_said_alike_before_any_doctor_or_snapshot(here, ho
     assert say("status", "--check").code == 4
     assert told(first) == told(of_doctor(say)) == told(of_status(say))
     texts = [one["text"] for one in first]
-    assert texts == [f"state.db in {home} is damaged", f"lost in {home}: memories 12 → 0"]
+    assert texts == [f"state.db in {home} is damaged", f"lost in {home}: all 12 memories are gone"]
     heads = say("doctor").out.splitlines()[1], say("status").out.partition(":")[0]
     assert heads == ("ALARM, partly protected", "ALARM, partly protected"), "one ladder, and one word for it"
     commands = [command for one in first for command in one["commands"]]
@@ -111,7 +111,7 @@ def test_rows_that_are_gone_are_seen_by_the_doctor_and_then_by_the_status(here, 
     database.close()
     (found,) = of_doctor(say)
     assert found["code"] == "lost-since"
-    assert found["text"].startswith(f"lost in {home}: sessions ")
+    assert found["text"].startswith(f"lost in {home}: all 4 sessions are gone")
     assert found["commands"][0] == f"snapshot restore {short} state.db"
     assert told(of_status(say)) == told([found])
     assert say("snapshot", "restore", short, "state.db", "--yes").code == 0

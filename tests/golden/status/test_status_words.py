@@ -74,7 +74,8 @@ SHORT = {
     "empty": "safekept: Not protected: there is no snapshot of ~/.hermes yet\n",
     "fresh": "safekept: Protected on this machine: the last snapshot is MOMENT old\n",
     "stale": "safekept: Partly protected: the last snapshot of ~/.hermes is 3 days old\n",
-    "alarmed": "safekept: ALARM, partly protected: lost in ~/.hermes: memories 12 → 7, cron jobs 4 → 0\n",
+    "alarmed": "safekept: ALARM, partly protected: lost in ~/.hermes: 5 of 12 memories are gone, "
+    "all 4 cron jobs are gone\n",
     "damaged": "safekept: ALARM, partly protected: state.db in ~/.hermes is damaged\n",
 }
 
@@ -129,7 +130,7 @@ def test_acknowledging_the_alarm_leaves_what_else_is_wrong(alone):
     assert say("status", "--acknowledge", "20000101-000000-abcdef").code == 1
     said = say("status", "--acknowledge", name[:18])
     assert said.code == 0
-    assert said.out == f"Acknowledged: memories 12 → 7, cron jobs 4 → 0 ({name})\n"
+    assert said.out == f"Acknowledged: 5 of 12 memories are gone, all 4 cron jobs are gone ({name})\n"
     assert say("status", "--check").code == 0
     assert say("status", "--acknowledge").out == "No alarm is open\n"
 

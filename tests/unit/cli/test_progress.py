@@ -336,3 +336,20 @@ def test_a_large_new_file_moves_the_amount_while_it_is_stored(tmp_path):
     within = [one for one in heard if one.path == "large.bin"]
     assert len(within) > 2 and [one.done for one in within] == sorted({one.done for one in within})
     assert not [one for one in heard if one.total and one.done > one.total], "no total that is too small"
+
+
+def test_a_bar_that_outgrew_what_was_expected_moves_on_and_its_clock_runs(monkeypatch):
+    """Of a home that grew a lot: the bar stood full from the start, and the clock at 0:00:00."""
+    monkeypatch.setenv("TERM", "xterm")
+    progress = Progress("safekept")
+    listen = expecting(progress.listen, "store", 100)
+    try:
+        for done in (40, 130, 5000):
+            listen(Event("store", done))
+        (task,) = progress._bars.tasks
+        assert (task.completed, task.total, task.finished) == (5000, None, False)
+        assert task.elapsed is not None and task.finished_time is None
+        listen(Event("store", 5000, 9000))
+        assert progress._bars.tasks[0].total == 9000
+    finally:
+        progress.close()

@@ -112,7 +112,7 @@ def test_the_subagent_is_named_in_the_reason(user, place):
     call = Call("before", "claude-code", "Write", ("a.txt",), directory=project, agent="explorer")
     protect(call, place)
     with Store.open(os.path.join(user.data, "checkpoints")) as store:
-        assert store.checkpoints(project)[0].reason == "before Write (by explorer)"
+        assert store.checkpoints(project)[0].reason == "before Write a.txt (by explorer)"
 
 
 def test_names_that_are_none_are_said_and_the_others_are_kept(user, place):

@@ -43,7 +43,7 @@ class Alarm:
     time: float = field(default_factory=time.time)
     home: str = ""
     kind: str  # LOSS, OVERDUE, DRILL or DESTINATION
-    text: str  # one line: `cron jobs 19 → 1, memories 28 → 5`
+    text: str  # one line: `18 of 19 cron jobs are gone`
     restore: tuple[str, ...] = ()  # commands that bring back what is lost; they run as printed
     pinned: str = ""  # the id of the snapshot that still has it, pinned for 30 days
     about: str = ""  # a destination, for example: one about the same that is open is renewed

@@ -57,7 +57,7 @@ def _hermes(case: Case, home: str, layout: Layout) -> Iterator[Finding]:
         more = f" (and {len(taken) - _SHOWN:,} more)" if len(taken) > _SHOWN else ""
         steps.append(f"Whole in the vault, so these may go: `rm -r {shell_line(taken[:_SHOWN])}`{more}")
     elif waiting:
-        steps.append("Then run this again: it names what is whole in the vault and may go")
+        steps.append(case.command("doctor", home=home, before="Then see which of them can be deleted:"))
     yield Finding(
         "other-copies",
         NOTE,

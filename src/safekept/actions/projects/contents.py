@@ -60,7 +60,7 @@ class OpenedPoint:
         found = self._below(path)
         if path and state is None and not found:
             raise NotInCheckpoint(
-                f"there is no `{path}` in {self.point.title}",
+                f"There is no `{path}` in {self.point.title}",
                 kept="Nothing was changed",
                 next_steps=(
                     NextStep("rollback", (self.point.id, "--diff"), before="See what changed since it:"),
@@ -104,7 +104,7 @@ def opened_point(context: UserContext, project: str, word: str) -> Iterator[Open
     directory = checkpoint_directory(context)
     if not os.path.isdir(directory):
         raise NotInCheckpoint(
-            f"there is no checkpoint `{word}` of `{project}`",
+            f"There is no checkpoint `{word}` of `{project}`",
             kept="Nothing was changed",
             next_steps=(NextStep("checkpoint list", before="See which there are:"),),
         )

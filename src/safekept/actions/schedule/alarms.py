@@ -10,12 +10,11 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from safekept.core.ages import ago_text
+from safekept.core.ages import ago_text, minute_text
 from safekept.core.events import Listener
 from safekept.schedule import tasks
 from safekept.schedule.tasks import DAY, Cadence, State, StepNote, Task, TaskHistory, overdue_since
@@ -168,7 +167,7 @@ def _ended(step: StepNote) -> str:
 
 def _overdue_text(task: Task, past: TaskHistory, step: StepNote | None, now: float) -> str:
     since = past.succeeded or past.since
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(since))
+    when = minute_text(since)
     last = f"last done well {when}" if past.succeeded else f"never done well since {when}"
     why = step.text if step is not None and step.text else past.text
     return f"{_what(task)} is overdue: {last}, {ago_text(since, now)}" + (f"; {why}" if why else "")

@@ -25,7 +25,7 @@ def document_keys(texts: Sequence[str], user_home: str) -> list[AgeRecipient | S
     found = parse_recipients(texts, user_home)
     if found.gpg or found.passphrase or not found.keys:
         raise BadRecipient(
-            "this is sealed to age and SSH keys only, and something else is named",
+            "This is sealed to age and SSH keys only, and something else is named",
             kept=NOTHING_WRITTEN,
             next_steps=(
                 "Name age recipients (`age1…`), SSH public keys, or files with one of them per line",

@@ -10,7 +10,7 @@ from safekept.actions.status.coverage import Gap
 from safekept.actions.status.destination_status import DestinationStatus
 from safekept.actions.status.growth import by_day
 from safekept.actions.status.home_status import HomeStatus
-from safekept.actions.status.home_summary import LastSnapshot
+from safekept.actions.status.home_summary import FailedAttempt, LastSnapshot
 from safekept.actions.status.schedule_status import ScheduleStatus
 from safekept.actions.status.status import Status
 from safekept.actions.status.vault_status import NONE, OPEN
@@ -23,7 +23,7 @@ from ..console import count_text, path_text, size_text
 from ..screen import Screen
 from ..words.connecting import host_lines
 from ..words.keys import revoke_step
-from ..words.remarks import in_full_lines, left_out_bytes
+from ..words.remarks import amount_text, left_out_bytes
 from ..words.snapshots import incomplete_text
 from .growth import sparkline
 
@@ -151,9 +151,8 @@ def _show_home(screen: Screen, status: Status, home: HomeStatus) -> None:
 
 def _show_lean(screen: Screen, lean: Mapping[str, Mapping[str, Any]]) -> None:
     left_out = sum(map(left_out_bytes, lean.values()))
-    lines = [f"search indexes left out ({size_text(left_out)}); a restore rebuilds them"] if left_out else []
-    for number, line in enumerate((*lines, *in_full_lines(lean))):
-        screen.fact("Databases" if number == 0 else "", line)
+    if left_out:
+        screen.fact("Databases", f"search indexes left out ({size_text(left_out)}); a restore rebuilds them")
 
 
 def _snapshot(last: LastSnapshot, now: float) -> str:
@@ -185,10 +184,15 @@ def _copies(found: Sequence[DestinationStatus], now: float) -> str:
     words = []
     for one in found:
         when = ago_text(one.last, now) if one.last else "never"
-        failed = f"; FAILED {ago_text(one.failure.time, now)}" if one.failure else ""
+        failed = f"; {_ended(one.failure)} {ago_text(one.failure.time, now)}" if one.failure else ""
         kept = ", and nothing here can delete it" if one.keeps else ""
         words.append(f"{path_text(one.name)} {when}{kept}{failed}")
     return ", ".join(words)
+
+
+def _ended(push: FailedAttempt) -> str:
+    """A push that somebody ended is no failure: the next one goes on with it."""
+    return "interrupted" if push.state == "interrupted" else "FAILED"
 
 
 def _proven(screen: Screen, home: HomeStatus, now: float) -> str:
@@ -233,10 +237,9 @@ def _gap(screen: Screen, gap: Gap) -> str:
 
 def _left_out(gaps: Sequence[Gap]) -> str:
     """By rules: how much in all, and the largest by name."""
-    files, size = sum(gap.files for gap in gaps), sum(gap.bytes for gap in gaps)
     names = [path_text(gap.path) for gap in gaps if gap.path][:_GAPS]
     more = f" and {len(gaps) - len(names):,} more" if len(gaps) > len(names) else ""
-    return f"by rules {count_text(files, 'file')}, {size_text(size)}: {', '.join(names)}{more}"
+    return f"by rules {amount_text(gaps)}: {', '.join(names)}{more}"
 
 
 # ── stores and the rest ────────────────────────────────────────────────────────────────────────────

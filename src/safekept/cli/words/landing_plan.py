@@ -28,7 +28,10 @@ SHOWN = 12
 
 def show_changes(console: Console, plan: LandingPlan) -> None:
     """What comes, what it replaces, and what stays."""
-    console.fact("Brings", f"{size_text(plan.bytes)}, {count_text(len(plan.create), 'new file')}")
+    new, other = len(plan.create), len(plan.replaced_for_sure)
+    brought = [count_text(new, "new file")] if new or not other else []
+    brought += [f"{other:,} in the place of others"] if other else []
+    console.fact("Brings", f"{size_text(plan.bytes)}, {', '.join(brought)}")
     sizes = {path: (size_text(now), size_text(plan.items[path].size)) for path, now in plan.shorter.items()}
     shorter = {path: f" ({now} now, then {then})" for path, (now, then) in sizes.items() if now != then}
     show_paths(console, "Replaces", plan.replaced_for_sure, fold=True, notes=shorter)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from safekept.core.ages import ago_text
+from safekept.core.ages import ago_text, minute_text
 from safekept.core.errors import ConsentNeeded
 
 from ..console import Console, count_text, path_text
@@ -28,7 +28,7 @@ def ago(time_ns: int, now_ns: int | None = None) -> str:
     now_ns = time.time_ns() if now_ns is None else now_ns
     if 0 <= (now_ns - time_ns) / 1e9 < _DATED:
         return ago_text(time_ns / 1e9, now_ns / 1e9)
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(time_ns / 1e9))
+    return minute_text(time_ns / 1e9)
 
 
 def changes_text(changes: Changes | None) -> str:

@@ -131,11 +131,13 @@ def show_difference(console: Console, found: PointDifference) -> int:
     return 0
 
 
-def about(point: HomePoint) -> str:
-    """Why a home point was taken, and of what."""
+def about(point: HomePoint, at_home: bool = True) -> str:
+    """Why a home point was taken, and of what; among the points of a project, whose that is comes first."""
     names = ", ".join(path_text(path) for path in point.paths[:_SHOWN_PATHS])
     more = f" and {len(point.paths) - _SHOWN_PATHS} more" if len(point.paths) > _SHOWN_PATHS else ""
     reason = path_text(point.reason.split("\n")[0])
+    if not at_home:
+        return f"agent's {names}{more}, {reason}" if reason else f"agent's {names}{more}"
     return f"{reason} ({names}{more})" if reason else names + more
 
 
@@ -156,11 +158,11 @@ def _session(point: Checkpoint | HomePoint) -> str:
 
 
 def _reason(point: Checkpoint | HomePoint, at_home: bool = False) -> str:
-    """Why it was taken, after what kind of a point it is; in a home's own list `home` goes without saying."""
+    """Why it was taken, after what kind of a point it is."""
     from safekept.actions.projects.home_points.point import HomePoint
 
     if isinstance(point, HomePoint):
-        kind, why = ("undo point" if point.undo else "") if at_home else "home", about(point)
+        kind, why = "undo point" if point.undo and at_home else "", about(point, at_home)
     else:
         kind, why = _KINDS.get(point.kind, ""), path_text(point.reason.split("\n")[0])
     text = ": ".join(part for part in (kind, why) if part)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from safekept.core.entries import Outcome, Remark
+from safekept.core.entries import NOT_ALL_COUNTED, Outcome, Remark
 from safekept.home.layout import is_file
 
 from ..console import Console, count_text, path_text, size_text
+
+if TYPE_CHECKING:
+    from safekept.actions.status.coverage import Gap
 
 #: Counts that a machine compares and a person need not read.
 _DETAILS = frozenset({"settings_sections"})
@@ -58,6 +61,13 @@ _TITLES = {
 }
 
 
+def amount_text(left: Sequence[Remark] | Sequence[Gap]) -> str:
+    """`3 files, 1.2 MB`; `at least` where one of them was not counted to the end."""
+    files, size = sum(one.files for one in left), sum(one.bytes for one in left)
+    least = "at least " if any(one.reason.endswith(NOT_ALL_COUNTED) for one in left) else ""
+    return f"{least}{count_text(files, 'file')}" + (f", {size_text(size)}" if size else "")
+
+
 def show_remarks(console: Console, remarks: list[Remark], report: str = "") -> None:
     """Everything that was left out or noticed, by what became of it; long lists are cut, and say so."""
     cut = False
@@ -65,8 +75,7 @@ def show_remarks(console: Console, remarks: list[Remark], report: str = "") -> N
         group = [remark for remark in remarks if remark.outcome is outcome]
         if not group:
             continue
-        files, count = sum(r.files for r in group), sum(r.bytes for r in group)
-        console.line(f"{title}: {count_text(files, 'file')}" + (f", {size_text(count)}" if count else ""))
+        console.line(f"{title}: {amount_text(group)}")
         for remark in group[:_LISTED]:
             where = f"{path_text(remark.path)}: " if remark.path else ""
             console.item(f"{where}{remark.reason}")
@@ -109,20 +118,6 @@ def left_out_bytes(lean: Mapping[str, Any]) -> int:
     """What the indexes took that a database is stored without; `snapshot show` has all of it."""
     size = lean.get("bytes")
     return size if type(size) is int and _items(lean.get("tables")) else 0
-
-
-def in_full_lines(databases: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """`state.db: 1 search table in full: a trigger that …`, once for each reason; `snapshot show` has all."""
-    found: dict[str, list[str]] = {}
-    for path, lean in sorted(databases.items()):
-        for _, reason in lean.get("kept") or ():
-            found.setdefault(str(reason), []).append(path)
-    lines = []
-    for reason, paths in found.items():
-        several = len(set(paths))
-        where = count_text(several, "database") if several > 1 else path_text(paths[0])
-        lines.append(f"{where}: {count_text(len(paths), 'search table')} in full: {path_text(reason)}")
-    return lines
 
 
 def _items(value: object) -> Sequence[Mapping[str, Any]]:

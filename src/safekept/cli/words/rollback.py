@@ -164,6 +164,15 @@ def _show_left(console: Console, plan: RollbackPlan, left: list[Left]) -> None:
         )
 
 
+#: Why no checkpoint holds a file, in a word; `REASONS` has the sentence.
+_UNCOVERED = {
+    "excluded": "left out by rule",
+    "oversize": "large",
+    "sidecar": "beside a database",
+    "special": "no plain file",
+}
+
+
 def _show_gone(console: Console, plan: RollbackPlan) -> None:
     from safekept.checkpoints.checkpoint import REASONS
 
@@ -172,8 +181,9 @@ def _show_gone(console: Console, plan: RollbackPlan) -> None:
         console.fact("", "not covered then, and gone now: no checkpoint can bring that back")
     uncovered = Counter(one.reason for one in plan.not_covered if one.reason != "git")
     if uncovered:
-        why = ", ".join(f"{count:,} {reason}" for reason, count in uncovered.most_common())
-        console.fact("Untouched", f"{count_text(uncovered.total(), 'path')} that no checkpoint holds: {why}")
+        why = ", ".join(_UNCOVERED.get(reason, reason) for reason, _ in uncovered.most_common())
+        files = count_text(uncovered.total(), "file")
+        console.fact("Not kept", f"{files} that no checkpoint holds ({why}): as they are now")
 
 
 # What was taken back, in words: what returned, what is set aside and until when, what stays.
@@ -266,7 +276,8 @@ def _show_landing(console: Console, undone: Undone, request: UndoRequest) -> Non
         return
     if landed.replaced_in:
         until = time.strftime("%Y-%m-%d", time.localtime(time.time() + request.keep_days * 86400))
-        console.fact("Kept in", f"{path_text(landed.replaced_in)}, until {until}")
+        console.fact("Kept", f"until {until}, in")
+        console.fact("", path_text(landed.replaced_in))
     for remark in landed.remarks:
         console.fact("Note", f"{path_text(remark.path)}: {remark.reason}")
     for note in undone.notes:

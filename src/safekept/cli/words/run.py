@@ -203,7 +203,7 @@ def write_run_report(console: BesideConsole, path: str, document: dict[str, obje
 # The question after a run: keep what the agent did, or go back. Only a person at a terminal is asked.
 
 KEPT, ROLLED_BACK, NOT_ASKED = "kept", "rolled-back", "not-asked"
-_QUESTION = "[k]eep it, [r]oll back to before the run, [c]hoose a point, see the [d]iff"
+_QUESTION = "[k]eep it, [r]oll back before the run, [c]hoose a point, see the [d]iff"
 
 
 class Offer:

@@ -53,10 +53,10 @@ class Shrinkage:
 
     @property
     def bare(self) -> str:
-        """`cron jobs 19 → 1`, `SOUL.md is gone`."""
+        """`18 of 19 cron jobs are gone`, `SOUL.md is gone`."""
         if is_file(self.name):
             return f"{self.name} is gone"
-        return f"{self.name.replace('_', ' ')} {self.before:,} → {self.after:,}"
+        return of_them(self.before - self.after, self.before, self.name)
 
     def as_dict(self) -> dict[str, object]:
         return {"profile": self.profile, "name": self.name, "before": self.before, "after": self.after}

@@ -29,14 +29,14 @@ class Lost:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Each loss in words: `cron jobs 19 → 1`, `the profile coder is gone`."""
+        """Each loss in words: `18 of 19 cron jobs are gone`, `the profile coder is gone`."""
         if self.whole:
             return ("everything is gone",)
         return (*(fall.text for fall in self._alone), *self._gone)
 
     @property
     def text(self) -> str:
-        """All of it in one line, each profile named once: `memories 12 → 7; profiles/coder: skills 5 → 0`."""
+        """All of it in one line, each profile named once: `5 of 12 memories are gone; profiles/coder: …`."""
         if self.whole:
             return "everything is gone"
         falls: dict[str, list[str]] = {}

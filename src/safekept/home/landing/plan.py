@@ -288,7 +288,7 @@ def _judge(
     (plan.create if now is None else plan.replace).append(item.path)
     if item.kind is Kind.FILE and not item.left_out and _bytes_of(now) > item.size:
         plan.shorter[item.path] = _bytes_of(now)
-    if item.closed:
+    if item.closed and (now is None or now.st_mode & 0o077):  # what is closed already is no news
         plan.closed.append(item.path)
     if item.root:
         plan.outside.append(places.outside(item.root, item.place))

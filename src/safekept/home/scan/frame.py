@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import field
 
-from safekept.core.entries import Entry, Kind, Outcome, Remark
+from safekept.core.entries import NOT_ALL_COUNTED, Entry, Kind, Outcome, Remark
 from safekept.core.files.remakeable import begins
 from safekept.core.records import dataclass
 
@@ -78,7 +78,7 @@ class Tally:
                 return
 
     def remark(self) -> Remark:
-        more = "" if self.whole else " (at least so many files: not all were counted)"
+        more = "" if self.whole else f" {NOT_ALL_COUNTED}"
         return Remark(self.path, Outcome.EXCLUDED, self.reason + more, self.files, self.bytes)
 
 

@@ -157,7 +157,7 @@ def restore(visit: Visit) -> Response:
 def _need_word(typed: str, word: str) -> None:
     if typed.strip().casefold() != word:
         raise NotConfirmed(
-            f"the word `{word}` was not typed, and this would replace something",
+            f"The word `{word}` was not typed, and this would replace something",
             kept="Nothing was changed",
             next_steps=(f"Go back to the plan, type `{word}` and send it again",),
         )
@@ -166,7 +166,7 @@ def _need_word(typed: str, word: str) -> None:
 def _spend(refusal: str) -> None:
     if refusal:
         raise PlanOutdated(
-            f"this plan cannot be carried out any more: {refusal}",
+            f"This plan cannot be carried out any more: {refusal}",
             kept="Nothing was changed",
             next_steps=("Look at the plan again, as it is now",),
         )

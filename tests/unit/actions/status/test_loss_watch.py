@@ -77,7 +77,7 @@ def test_a_loss_is_in_the_result_the_journal_and_an_event_and_its_generation_is_
     found = create_snapshot(here, SnapshotRequest(here.locate(home)), said.append)
     alarm = found.alarm
     assert alarm is not None
-    assert alarm.text == "memories 12 → 0, cron jobs 4 → 0"
+    assert alarm.text == "all 12 memories are gone, all 4 cron jobs are gone"
     assert f"Alarm: {alarm.text}" in [event.text for event in said]
     assert alarm.pinned == before.id
     assert alarm.restore == (f"safekept snapshot restore {before.id[:8]} memories cron/jobs.json",)
@@ -128,7 +128,7 @@ def test_a_snapshot_that_could_not_count_hides_no_loss(here, home):
         connection.commit()
     alarm = take(here, home).alarm
     assert alarm is not None
-    assert alarm.text == "messages 40 → 0"
+    assert alarm.text == "all 40 messages are gone"
     assert alarm.pinned == first.id, "the one before it does not know"
 
 
@@ -140,7 +140,7 @@ def test_a_quick_snapshot_in_between_excuses_nothing_that_it_does_not_hold(here,
     assert quick.alarm is None
     alarm = take(here, home).alarm
     assert alarm is not None
-    assert (alarm.text, alarm.pinned) == ("skills 5 → 0", first.id)
+    assert (alarm.text, alarm.pinned) == ("all 5 skills are gone", first.id)
 
 
 def test_a_profile_that_is_gone_is_a_loss_and_one_that_was_not_asked_for_is_not(here, home):
@@ -150,7 +150,7 @@ def test_a_profile_that_is_gone_is_a_loss_and_one_that_was_not_asked_for_is_not(
     os.unlink(os.path.join(home, "cron", "jobs.json"))
     alarm = take(here, home).alarm
     assert alarm is not None
-    assert alarm.text == "cron jobs 4 → 0, the profile coder is gone"
+    assert alarm.text == "all 4 cron jobs are gone, the profile coder is gone"
     assert alarm.paths == ("cron/jobs.json", "profiles/coder")
     back = f"safekept snapshot restore {before.id[:8]} profiles/coder cron/jobs.json"
     assert alarm.restore[0] == back, "the whole directory, from a snapshot that has the whole home"
@@ -219,7 +219,7 @@ def test_without_a_journal_the_vault_tells_what_there_was(here, home):
     jobs(home, 0)
     alarm = take(here, home).alarm
     assert alarm is not None
-    assert (alarm.text, alarm.pinned) == ("cron jobs 4 → 0", first.id)
+    assert (alarm.text, alarm.pinned) == ("all 4 cron jobs are gone", first.id)
 
 
 def test_retention_cannot_let_the_generation_before_a_loss_go(here, home):
@@ -268,7 +268,7 @@ def test_a_line_of_losses_names_each_profile_once():
     )
     lost = Lost(falls, ("profiles/writer",))
     assert lost.text == (
-        "memories 12 → 7, cron jobs 4 → 0, the profile writer is gone; "
-        "profiles/coder: skills 5 → 0, SOUL.md is gone"
+        "5 of 12 memories are gone, all 4 cron jobs are gone, the profile writer is gone; "
+        "profiles/coder: all 5 skills are gone, SOUL.md is gone"
     )
     assert "profiles/coder: SOUL.md is gone" in lost.texts, "each by itself says whose it is"

@@ -240,7 +240,7 @@ ALARMS = {
     ),
     "home-gone": (
         changed(exists=False),
-        "the home /h/.hermes is gone; aaaaaaaa has it",
+        "the home /h/.hermes is gone; snapshot aaaaaaaa has it",
         "`safekept snapshot restore aaaaaaaa`",
     ),
     "interrupted-landing": (

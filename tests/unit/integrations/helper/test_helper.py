@@ -63,7 +63,7 @@ def test_a_call_is_answered_when_the_old_bytes_are_kept(helped):
     [(point, contents)] = points(helped, project)
     assert outcome["checkpoints"] == [point.id]
     assert contents["a.txt"] == b"first\n"
-    assert (point.session, point.reason, point.kind) == ("s", "before Write", "before")
+    assert (point.session, point.reason, point.kind) == ("s", "before Write a.txt", "before")
 
 
 def test_a_mark_after_a_command_is_made_off_the_callers_path(helped):

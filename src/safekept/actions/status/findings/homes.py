@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from safekept.core.ages import iso_time, seconds_text
+from safekept.core.ages import minute_text, seconds_text
 from safekept.core.errors import clause
 from safekept.core.finding import MEANT, NOT_PROTECTED, NOTE, PARTLY, Finding, Repair
 from safekept.core.next_step import NextStep, Step
@@ -57,7 +57,7 @@ def of_home(
     whole = home.whole
     if whole is None:
         text = f"there is no whole snapshot of {name}, only parts of it"
-        seen = (f"the last one is {home.last.short} of {iso_time(home.last.time)}",)
+        seen = (_last_is(home.last),)
         yield Finding(
             "no-whole-snapshot", NOT_PROTECTED, text, seen, (_command("snapshot", home),), home=name
         )
@@ -75,11 +75,16 @@ def of_home(
         yield from _of_proof(home, alarms, now)
 
 
+def _last_is(last: LastSnapshot) -> str:
+    """In the time of this machine: a person compares it with a watch."""
+    return f"the last snapshot is {last.short} of {minute_text(last.time)}"
+
+
 def of_last(
     last: LastSnapshot, name: str, stale_hours: float, now: float, fix: tuple[Step, ...]
 ) -> Iterator[Finding]:
     """Whether the newest whole snapshot says anything about today; the same here and for a fleet."""
-    seen = (f"the last one is {last.short} of {iso_time(last.time)}",)
+    seen = (_last_is(last),)
     age = now - last.time
     if last.future:
         text = f"the last snapshot of {name} is dated in the future: a clock is or was wrong"
@@ -142,8 +147,8 @@ def _of_gone(home: HomeStatus) -> Iterator[Finding]:
     name = home.home
     if home.last is not None and home.default:
         has = home.sound or home.whole or home.last
-        text = f"the home {name} is gone; {has.short} has it"
-        seen = (f"the last one is {has.short} of {iso_time(has.time)}",)
+        text = f"the home {name} is gone; snapshot {has.short} has it"
+        seen = (_last_is(has),)
         fix: tuple[Step, ...] = (_command("snapshot restore", home, has.short),)
         yield Finding("home-gone", NOT_PROTECTED, text, seen, fix, home=name, alarm=True)
     elif home.last is None:
@@ -179,7 +184,7 @@ def of_coverage(
     last: LastSnapshot, coverage: Coverage | None, name: str, fix: tuple[Step, ...]
 ) -> Iterator[Finding]:
     """What the newest whole snapshot does not hold although it should; the same here and for a fleet."""
-    seen = (f"the last one is {last.short}",)
+    seen = (f"the last snapshot is {last.short}",)
     missing = coverage.unstored if coverage else []
     if missing:
         first = missing[0]
@@ -226,7 +231,7 @@ def of_proven(proven: float, name: str, now: float, fix: tuple[Step, ...]) -> It
         yield Finding("not-proven", PARTLY, text, ("no receipt of a drill",), fix, home=name)
     elif now - proven > PROOF_DAYS * DAY:
         text = f"{name} last passed a drill {seconds_text(now - proven)} ago"
-        seen = (f"the last receipt is of {iso_time(proven)}",)
+        seen = (f"the last receipt is of {minute_text(proven)}",)
         yield Finding("not-proven", PARTLY, text, seen, fix, home=name)
 
 

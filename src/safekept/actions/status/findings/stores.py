@@ -184,6 +184,8 @@ def of_destinations(
             yield Finding("never-pushed", level, f"nothing is in {one.name} yet{why}", (), push)
         elif one.failure:
             text = f"the last push to {one.name} failed: {clause(one.failure.what)}"
+            if one.failure.state == "interrupted":
+                text = f"the last push to {one.name} was interrupted; the next one goes on with it"
             yield Finding("push-failed", NOTE, text, (), push)
     if any(one.away for one in copies) or vault.off_host or vault.state not in (OPEN, UNOPENED):
         return

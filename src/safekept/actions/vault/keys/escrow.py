@@ -73,7 +73,7 @@ def send_escrow(context: UserContext, repository: Repository, vault: ObjectStore
     try:
         current = _current(context, repository)
     except SafekeptError as error:
-        return f"no escrow was made: {error.what}"
+        return f"no escrow was made: {error.clause}"
     if current is None:
         return "no escrow was made: a passphrase opens the vault, and nobody but you has it"
     name = f"{DIRECTORY}/{current.name}"
@@ -137,7 +137,7 @@ def escrow_trouble(context: UserContext, vault: str, keys: Collection[str]) -> s
     try:
         names = tuple(map(str, document_keys(context.choices.escrow, context.places.user_home)))
     except SafekeptError as error:
-        return f"no kit can be put in escrow: {error.what}"
+        return f"no kit can be put in escrow: {error.clause}"
     copies, found = _copies(context), _known(context, vault)
     if not copies:
         return ""  # there is no copy that it could lie beside, and the verdict says so

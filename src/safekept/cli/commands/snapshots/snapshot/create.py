@@ -19,7 +19,7 @@ from ....console import Console, count_text, path_text, size_text, time_text
 from ....options import common_options, selection_options, start
 from ....words.grace import date_text
 from ....words.incomplete import show_missing
-from ....words.remarks import in_full_lines, left_out_bytes, show_census, show_remarks
+from ....words.remarks import left_out_bytes, show_census, show_remarks
 
 if TYPE_CHECKING:
     from safekept.actions.snapshots.preview import SnapshotPreview
@@ -209,8 +209,6 @@ def show_facts(console: Console, result: SnapshotResult) -> None:
         lean = {path: dict(facts.get("lean") or {}) for path, facts in result.databases.items()}  # type: ignore[call-overload]
         if left_out := sum(map(left_out_bytes, lean.values())):
             console.fact("", f"search indexes left out ({size_text(left_out)}); a restore rebuilds them")
-        for line in in_full_lines(lean):
-            console.fact("", line)
     console.fact("Time", time_text(result.seconds))
     show_census(console, result.census)
     if result.forgotten:

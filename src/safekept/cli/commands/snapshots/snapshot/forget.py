@@ -222,7 +222,7 @@ def prune_command(
         _show(console, forgetting, plan, now)
         if dry_run or (plan.empty and not forgetting.go):
             console.document({"dry_run": dry_run, **document, "pruned": None})
-            console.line("Nothing was changed" if dry_run else "There is nothing to do")
+            console.line("Nothing was changed" if dry_run else "Already up to date")
             return 0
         if not yes:
             again = ["snapshot", "prune", str(keep), *(["--now"] if now else []), *named_home(home, layout)]
