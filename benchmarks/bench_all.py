@@ -29,6 +29,7 @@ QUICK = {
     "lean": ["--size", "0.1", "--days", "0"],
     "belt": ["--rounds", "3"],
     "guard": ["--size", "0.1", "--rounds", "2", "--growth", ""],
+    "ui": ["--quick", "--rounds", "3"],
     "push": ["--size", "0.1", "--rounds", "1", "--nights", "1"],
 }
 

@@ -106,6 +106,12 @@ PROMISES: dict[str, dict[str, Promise]] = {
         "doctor": _at_most(20.3),
         "snapshot list": _at_most(6.4),
     },
+    "ui": {
+        "complete first view, relative to safekept status": _at_most(2),
+        "complete first view: KB in all": _at_most(300, " KB"),
+        "memory of the server": _at_most(150, " MB"),
+        "bytes of a page of the timeline, relative to a tenth of the history": _at_most(1.1),
+    },
     "vault": {
         "first: times faster than restic": Promise(2),
         "first: times faster than the newer restic": Promise(1.5),

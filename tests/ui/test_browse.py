@@ -208,3 +208,25 @@ def test_words_that_differ_are_marked_and_nothing_in_them_is_markup():
     assert "<mark>red</mark>" in rows.lines[1].text and "<script" not in rows.lines[1].text
     assert rows.lines[1].said == "removed: "
     assert diff_rows([f"+{number}" for number in range(900)]).left_out == 300
+
+
+def test_many_projects_do_not_make_every_page_longer():
+    """A page offers some to choose from, the one that is shown among them; the rest has a page of its own."""
+    from safekept.ui.views.places import ShownPlace, choices
+
+    class Visiting:
+        def __init__(self, project: str) -> None:
+            known = [ShownPlace("home", "/h"), *(ShownPlace("project", f"/p{one}") for one in range(300))]
+            self.remembered = {"places": known}
+            self.project = project
+
+        def asked(self, name: str) -> str:
+            return self.project if name == "project" else ""
+
+        def asked_name(self, name: str) -> str:
+            return ""
+
+    for project in ("/p0", "/p299"):
+        offered = choices(Visiting(project))
+        assert len(offered["places"]) == 20 and offered["more_places"] == 281
+        assert offered["place"] in offered["places"] and offered["place"].path == project

@@ -18,7 +18,7 @@ from safekept.core.next_step import NextStep
 
 from .gate import Gate
 from .rendering import STATIC, static_file, step_markup
-from .views import browse, going_back, proof, starting, timeline, today
+from .views import browse, going_back, places, proof, starting, timeline, today
 from .visit import PageOffice, Visit
 
 Shows = Callable[[Visit], Response]
@@ -39,6 +39,7 @@ READS: Mapping[str, Shows] = {
     "/history": browse.show_history,
     "/download": browse.download,
     "/proof": proof.show,
+    "/places": places.show,
 }
 #: Plans and work; none of it exists where changes are not allowed.
 PLANS: Mapping[str, Shows] = {

@@ -54,6 +54,7 @@ class Visit:
         self.request, self.office = request, office
         self.settings, self.context = user_context()
         self._query = parsed(request.scope["query_string"])
+        self.remembered: dict[str, object] = {}  # what was found out for this request
         self._form: Mapping[str, list[str]] = request.scope.get(FORM, {})
 
     def asked(self, name: str, default: str = "") -> str:
@@ -83,33 +84,46 @@ class Visit:
         """A whole page. `again`: seconds after which a browser loads it anew, with or without scripts."""
         path = self.request.url.path
         common = {
+            **common_values(self.context, self.office.program),
             "title": title,
             "views": VIEWS,
             "here": path,
-            "host": os.uname().nodename,
             "allow_changes": self.office.allow_changes,
-            "program": self.office.program,
             "token": self.office.admission.form_token,
-            "tilde": self._tilde,
-            "raw": exact,
-            "call": self._call,
             "running": [one for one in self.office.board.all if not one.over],
-            "again": again,
         }
         headers = {"Refresh": f"{again:g}"} if again else {}
         return HTMLResponse(render(template, {**common, **values}, time.time()), status, headers)
 
-    def _call(self, verb: str, *words: str, home: str = "") -> str:
-        """A command as it is typed; `home` is named where it is not the usual one."""
-        other = home and home != self.context.locate(existing=False).home
-        return NextStep(verb, (*words, *(("--home", home) if other else ()))).line(self.office.program)
-
-    def _tilde(self, path: str) -> str:
+    def said(self, path: str) -> str:
         """A path as a person says it."""
-        home = self.context.places.user_home.rstrip("/")
-        return f"~{path[len(home) :]}" if home and path.startswith(home + "/") else path
+        return tilde(self.context, path)
 
     def elsewhere(self, path: str, **words: object) -> Response:
         """After a form: the page that shows what came of it."""
         text = query(words)
         return RedirectResponse(f"{path}?{text}" if text else path, 303)
+
+
+def tilde(context: UserContext, path: str) -> str:
+    """A path as a person says it."""
+    home = context.places.user_home.rstrip("/")
+    return f"~{path[len(home) :]}" if home and path.startswith(home + "/") else path
+
+
+def common_values(context: UserContext, program: str) -> dict[str, object]:
+    """What every template may use."""
+
+    def call(verb: str, *words: str, home: str = "") -> str:
+        """A command as it is typed; `home` is named where it is not the usual one."""
+        other = home and home != context.locate(existing=False).home
+        return NextStep(verb, (*words, *(("--home", home) if other else ()))).line(program)
+
+    return {
+        "host": os.uname().nodename,
+        "program": program,
+        "tilde": lambda path: tilde(context, path),
+        "call": call,
+        "raw": exact,
+        "exported": False,
+    }

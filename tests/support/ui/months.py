@@ -28,6 +28,8 @@ def month(directory: object, kept: tuple[int, ...] = KEPT, *, copied: bool = Tru
     when: dict[str, float] = {}
     for number, days in enumerate(kept):
         write(state, "memories/MEMORY.md", f"On day {number} we spoke of the garden.\n§\n", append=True)
+        if days == 1:  # something was put in other words
+            _reword(state, "On day 2 we spoke of the garden.", "On day 2 we spoke of roses in the garden.")
         if days % 3 == 0:
             write(state, f"skills/note-{number}.md", f"# Note {number}\n\nSources and doubts.\n")
         when[_snapshot(state)] = _then(days)
@@ -46,6 +48,13 @@ def month(directory: object, kept: tuple[int, ...] = KEPT, *, copied: bool = Tru
     newest = max(when, key=lambda one: when[one])
     drilled(state, newest)
     return dataclasses.replace(state, name="month", snapshots=tuple(when))
+
+
+def _reword(state: State, before: str, after: str) -> None:
+    path = os.path.join(state.home, "memories", "MEMORY.md")
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    write(state, "memories/MEMORY.md", text.replace(before, after))
 
 
 def project(state: State) -> str:

@@ -8,8 +8,12 @@ import sys
 import click
 
 from safekept.core.errors import SafekeptError
+from safekept.core.files import durable_write
+from safekept.core.files.small import read_start
+from safekept.core.next_step import NextStep
+from safekept.core.owner import held_output
 
-from ..console import Console
+from ..console import Console, path_text, size_text
 from .packages import installing
 
 #: What the page needs beyond the rest, as `pyproject.toml` says.
@@ -35,7 +39,15 @@ class PageMissing(SafekeptError):
     default=None,
     help="Whether the page may change anything; at a terminal it is asked, elsewhere it may not.",
 )
-def command(port: int | None, socket: str, address: str, no_open: bool, allow_changes: bool | None) -> int:
+@click.option(
+    "--export",
+    metavar="FILE",
+    default="",
+    help="Write Today and Proof into this HTML file; serve nothing. Only a page of safekept's is replaced.",
+)
+def command(
+    port: int | None, socket: str, address: str, no_open: bool, allow_changes: bool | None, export: str
+) -> int:
     """Am I protected, what happened, bring it back: a page in the browser, on this machine only.
 
     The link that is printed works once, within a minute. The page ends when nobody has asked for half an
@@ -45,6 +57,8 @@ def command(port: int | None, socket: str, address: str, no_open: bool, allow_ch
         raise click.UsageError("--port and --socket do not go together.")
     if address and not socket:
         raise click.UsageError("--address goes with --socket.")
+    if export and (port is not None or socket or allow_changes or no_open):
+        raise click.UsageError("--export goes alone: nothing is served.")
     try:
         import jinja2  # noqa: F401 - are they there?
         import starlette  # noqa: F401
@@ -55,11 +69,13 @@ def command(port: int | None, socket: str, address: str, no_open: bool, allow_ch
             kept="No page was served",
             next_steps=(f"Install it beside safekept: `{installing(*PACKAGES)}`",),
         ) from error
-    from safekept.ui.server import PageRequest, serve
-
     from ..main import program
 
     console = Console(as_json=False, program=program())
+    if export:
+        return _export(console, os.path.abspath(os.path.expanduser(export)))
+    from safekept.ui.server import PageRequest, serve
+
     if allow_changes is None:
         allow_changes = console.can_ask() and console.ask(
             "May the page change anything: take snapshots, restore, undo?"
@@ -68,6 +84,30 @@ def command(port: int | None, socket: str, address: str, no_open: bool, allow_ch
     number = serve(request, lambda link: _ready(console, link, allow_changes, no_open or bool(socket)))
     console.say("The page has ended" if not number else "The page was ended")
     return 128 + number if number and number != 2 else 0
+
+
+def _export(console: Console, path: str) -> int:
+    from safekept.ui.export import MARK, NotExported, exported
+
+    again = NextStep("ui", ("--export", "FILE.html"), before="Name another file:")
+    data = exported(console.program)
+    try:
+        with held_output(path) as held:
+            if os.path.lexists(held) and MARK not in read_start(held, 4096, follow=False):
+                raise NotExported(
+                    f"`{path}` exists and is not a page that safekept wrote",
+                    kept="It was not touched",
+                    next_steps=(again,),
+                )
+            durable_write(held, data)
+    except OSError as error:
+        raise NotExported(
+            f"`{path}` cannot be written: {error.strerror or error}",
+            kept="Nothing was written",
+            next_steps=(again,),
+        ) from error
+    console.line(f"Written: {path_text(path)} ({size_text(len(data))})")
+    return 0
 
 
 def _ready(console: Console, link: str, allow_changes: bool, no_open: bool) -> None:

@@ -21,7 +21,7 @@ from safekept.core.records import dataclass
 
 from ..diffs import DiffRows, diff_rows
 from ..visit import Visit
-from .places import home_of, place_of, places
+from .places import choices, home_of, place_of
 
 #: Names on one page.
 PER_PAGE = 200
@@ -184,13 +184,7 @@ def _joined(path: str, name: str) -> str:
 def _page(visit: Visit, values: dict[str, object], path: str, seen: ShownFile | list[ShownEntry]) -> Response:
     parts = path.split("/") if path else []
     crumbs = [("/".join(parts[: number + 1]), part) for number, part in enumerate(parts)]
-    common = {
-        **values,
-        "path": path,
-        "crumbs": crumbs,
-        "places": places(visit.context),
-        "place": place_of(visit),
-    }
+    common = {**values, "path": path, "crumbs": crumbs, **choices(visit)}
     if isinstance(seen, ShownFile):
         return visit.page("file.html", parts[-1], {**common, "file": seen})
     named = visit.asked("name")[:100].casefold()

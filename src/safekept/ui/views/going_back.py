@@ -101,8 +101,8 @@ def _restore_plan(visit: Visit, prepared: PreparedRestore, request: RestoreReque
     replaces = bool(plan.replace or plan.remove or plan.outside)
     return ShownPlan(
         f"Restore {', '.join(plan.only)}" if plan.only else "Restore the whole home",
-        f"From snapshot {chosen.short} into {prepared.place.home}. What is there now is kept, and can be "
-        "brought back.",
+        f"From snapshot {chosen.short} into {visit.said(prepared.place.home)}. What is there now is kept, "
+        "and can be brought back.",
         "/do/restore",
         {
             "home": request.home,
@@ -197,7 +197,7 @@ def plan_rollback(visit: Visit) -> Response:
     removing = any(action in REMOVING for _, action in found.steps)
     plan = ShownPlan(
         f"Go back to {found.point.title}",
-        f"In {place.path}. What is there now is kept, and can be brought back.",
+        f"In {visit.said(place.path)}. What is there now is kept, and can be brought back.",
         "/do/rollback",
         fields,
         "Roll back",
@@ -264,7 +264,7 @@ def plan_undo(visit: Visit) -> Response:
         lists.append(("Would change", steps))
     plan = ShownPlan(
         f"Take the {found.change.noun} back",
-        f"In {found.change.place}, as it was before. This, too, can be taken back.",
+        f"In {visit.said(found.change.place)}, as it was before. This, too, can be taken back.",
         "/do/undo",
         {"id": found.change.operation, "plan": visit.office.confirmations.give(of_undo(found))},
         "Take it back",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from starlette.responses import Response
+
 from safekept.actions.base.context import HomeRef, UserContext
 from safekept.actions.base.own_places import known_homes
 from safekept.actions.projects.project import checkpoint_directory
@@ -41,10 +43,36 @@ def places(context: UserContext) -> list[ShownPlace]:
     return found
 
 
+#: Places to choose from on every page; the others have a page of their own.
+_CHOICES = 20
+
+
+def known_places(visit: Visit) -> list[ShownPlace]:
+    """The same, found out once for a request."""
+    found = visit.remembered.get("places")
+    if found is None:
+        found = visit.remembered["places"] = places(visit.context)
+    assert isinstance(found, list)
+    return found
+
+
+def choices(visit: Visit) -> dict[str, object]:
+    """What a page offers to choose from: the homes, the projects of late, and the one that is shown."""
+    known, chosen = known_places(visit), place_of(visit)
+    few = known[:_CHOICES]
+    few = few if chosen in few else [chosen, *few[:-1]]
+    return {"place": chosen, "places": few, "more_places": len(known) - len(few)}
+
+
+def show(visit: Visit) -> Response:
+    """Every home and project."""
+    return visit.page("places.html", "Homes and projects", {"known": known_places(visit)})
+
+
 def place_of(visit: Visit, *, form: bool = False) -> ShownPlace:
     """The one that was asked for; without a word, the usual home."""
     word = visit.name if form else visit.asked
-    known = places(visit.context)
+    known = known_places(visit)
     chosen = dict([visit.asked_name("place").split(":", 1)]) if ":" in visit.asked_name("place") else {}
     for kind in ("project", "home"):
         if path := chosen.get(kind) or word(kind):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
+from safekept.actions.base.context import UserContext
 from safekept.actions.drill.receipts import read_receipts
 from safekept.core.entries import Outcome
 
@@ -18,12 +19,13 @@ _GAPS = 40
 def show(visit: Visit) -> Response:
     """Receipts first."""
     sight = visit.office.watch.look(visit.settings, visit.context)
-    return visit.page("proof.html", "Proof", values_of(visit, sight), again=AGAIN if sight.late else 0)
+    values = values_of(visit.context, sight)
+    return visit.page("proof.html", "Proof", values, again=AGAIN if sight.late else 0)
 
 
-def values_of(visit: Visit, sight: Sight) -> dict[str, object]:
+def values_of(context: UserContext, sight: Sight) -> dict[str, object]:
     """What the template prints; also in a file that is sent to somebody."""
-    receipts = read_receipts(visit.context)
+    receipts = read_receipts(context)
     homes = []
     for home in sight.status.homes if sight.status else ():
         gaps = home.coverage.gaps if home.coverage else ()
@@ -36,5 +38,5 @@ def values_of(visit: Visit, sight: Sight) -> dict[str, object]:
         "status": sight.status,
         "receipts": receipts[:_RECEIPTS],
         "more_receipts": len(receipts) - _RECEIPTS,
-        "homes": homes,
+        "uncovered": homes,
     }

@@ -17,7 +17,7 @@ from safekept.settings.policies import policy_from
 
 from ..diffs import DiffRows, diff_rows
 from ..visit import Visit
-from .places import home_of, place_of, places
+from .places import choices, home_of, place_of
 
 _MOST = 50
 #: Files whose lines are shown; the others are listed.
@@ -46,8 +46,7 @@ def show(visit: Visit) -> Response:
     days = [(day, list(rows)) for day, rows in groupby(found.events, key=_day)]
     here = {**place.query, "kind": group, "text": text}
     values = {
-        "place": place,
-        "places": places(visit.context),
+        **choices(visit),
         "groups": GROUPS,
         "group": group,
         "text": text,

@@ -58,12 +58,13 @@ class ShownHome:
 def show(visit: Visit) -> Response:
     """The first page."""
     sight = visit.office.watch.look(visit.settings, visit.context)
-    return visit.page("today.html", "Today", values_of(visit, sight), again=AGAIN if sight.late else 0)
+    office = visit.office
+    values = values_of(sight, office.program, office.allow_changes)
+    return visit.page("today.html", "Today", values, again=AGAIN if sight.late else 0)
 
 
-def values_of(visit: Visit, sight: Sight) -> dict[str, object]:
+def values_of(sight: Sight, program: str, allow_changes: bool = False) -> dict[str, object]:
     """What the template prints; also in a file that is sent to somebody."""
-    program = visit.office.program
     values: dict[str, object] = {
         "late": sight.late,
         "status": sight.status,
@@ -79,7 +80,7 @@ def values_of(visit: Visit, sight: Sight) -> dict[str, object]:
         "head": head,
         "rest": rest,
         "tone": "bad" if status.verdict.alarm else TONES[status.verdict.level],
-        "steps": [shown_step(step, program, visit.office.allow_changes) for step in status.verdict.next[:3]],
+        "steps": [shown_step(step, program, allow_changes) for step in status.verdict.next[:3]],
         "reasons": [
             (one.text, [shown_step(step, program) for step in one.fix[:1]]) for one in reasons[:_REASONS]
         ],
