@@ -98,12 +98,15 @@ def _place(environment: Mapping[str, str], name: str, otherwise: Callable[[], st
     return value if os.path.isabs(value) else otherwise()
 
 
-def load_settings(environment: Mapping[str, str]) -> Settings:
-    """Read the file and the environment; a wrong name or value is an error that says which."""
+def load_settings(environment: Mapping[str, str], file: str = "") -> Settings:
+    """Read the file and the environment; a wrong name or value is an error that says which.
+
+    `file`: another one than this user's own, which is gone.
+    """
     bare = default_settings(environment)
-    file = _from_file(os.path.join(bare.config_directory, "config.toml"))
-    destinations = cast("tuple[DestinationSetting, ...]", file.pop("destination", ()))
-    values = {**file, **_from_environment(environment)}
+    given = _from_file(file or os.path.join(bare.config_directory, "config.toml"))
+    destinations = cast("tuple[DestinationSetting, ...]", given.pop("destination", ()))
+    values = {**given, **_from_environment(environment)}
     return replace(bare, values={**bare.values, **values}, given=frozenset(values), destinations=destinations)
 
 

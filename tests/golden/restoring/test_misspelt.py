@@ -214,7 +214,6 @@ def test_a_misspelt_session_or_profile_is_answered_with_those_that_there_are(her
     ("words", "needs", "example"),
     [
         ("history", "PATH", "history SOUL.md"),
-        ("rebuild", "FROM", "rebuild safekept-kit.txt"),
         ("sessions restore", "SESSION", "sessions list"),
     ],
 )

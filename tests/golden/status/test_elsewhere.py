@@ -135,7 +135,7 @@ def test_the_headline_has_the_age_of_what_is_in_the_copy(state, say, tmp_path, m
     write(state, "memories/MEMORY.md", "newer than the copy\n", append=True)
     take(state.context, state.home)
     found = verdict(say)
-    assert found["text"] == "Protected if the machine is lost: the copy in usb is 3 h old"
+    assert found["text"] == "Protected if the machine is lost, rm -rf ~ too: the copy in usb is 3 h old"
 
 
 def test_a_home_that_was_never_sent_is_not_protected_if_the_machine_is_lost(

@@ -72,7 +72,7 @@ def test_check_says_the_verdict_only_and_returns_it(say, state):
 
 SHORT = {
     "empty": "safekept: Not protected: there is no snapshot of ~/.hermes yet\n",
-    "fresh": "safekept: Protected on this machine: the last snapshot is MOMENT old\n",
+    "fresh": "safekept: Protected on this machine and from rm -rf ~: the last snapshot is MOMENT old\n",
     "stale": "safekept: Partly protected: the last snapshot of ~/.hermes is 3 days old\n",
     "alarmed": "safekept: ALARM, partly protected: lost in ~/.hermes: 5 of 12 memories are gone, "
     "all 4 cron jobs are gone\n",

@@ -150,8 +150,12 @@ TWELVE = {
     "dead-schedule": (dead_schedule, "Partly protected", 3),
     "three-profiles": (three_profiles, "Partly protected", 3),
     "first-snapshot": (first_snapshot, "Partly protected", 3),
-    "this-machine": (lambda directory: made("fresh", directory), "Protected on this machine", 0),
-    "elsewhere": (elsewhere, "Protected if the machine is lost", 0),
+    "this-machine": (
+        lambda directory: made("fresh", directory),
+        "Protected on this machine and from rm -rf ~",
+        0,
+    ),
+    "elsewhere": (elsewhere, "Protected if the machine is lost, rm -rf ~ too", 0),
 }
 
 

@@ -209,6 +209,24 @@ def gone(directory) -> State:
     return state
 
 
+def emptied(directory) -> State:
+    """What an `rm -rf ~` took; the stores are as the seat belt held them."""
+    state = settings_gone(directory)
+    shutil.rmtree(os.path.join(state.user, ".config"))
+    shutil.rmtree(state.home)
+    return state
+
+
+def settings_gone(directory) -> State:
+    """Only their copy is there."""
+    state = made("fresh", directory)
+    own = put(os.path.join(state.user, ".config", "safekept", "config.toml"), "[status]\nstale_hours = 30\n")
+    with pytest.MonkeyPatch.context() as patch:
+        assert spoken(patch, state.user)("snapshot").code == 0
+    os.unlink(own)
+    return state
+
+
 def elsewhere(directory) -> State:
     """The home is not where homes of Hermes are."""
     state = empty(directory)

@@ -35,6 +35,7 @@ class DestinationStatus:
     here: str = ""  # why what lies there would be lost with this machine; empty: it is elsewhere
     wholes: Mapping[str, float] | None = None  # the newest of each home there; None: not known
     keeps: bool = False  # nothing there can be taken away with this machine's credential, as that push tried
+    versions: bool = False  # and what is written over can be had as it was
     holds: int = 0  # snapshots that lie there, where that was asked: only while there is no vault here
 
     @property
@@ -114,7 +115,8 @@ def destination_statuses(context: UserContext, recent: Recent) -> tuple[Destinat
             failure_of(recent.push_failures.get(one.name)),
             lost_with_this_machine(context, one),
             _wholes(arrived) if VAULT in one.takes else None,
-            _keeps(arrived),
+            _may(arrived, "keeps"),
+            _may(arrived, "versioning"),
         )
         found.append(status if arrived else _rebuilt_from(one, status, recent))
     return tuple(found)
@@ -138,9 +140,10 @@ def _wholes(arrived: Record | None) -> dict[str, float] | None:
     return {str(home): float(when) for home, when in wholes.items() if isinstance(when, int | float)}
 
 
-def _keeps(arrived: Record | None) -> bool:
+def _may(arrived: Record | None, what: str) -> bool:
+    """What that push found out about the place, by trying."""
     rights = PushFacts.read(arrived).rights if arrived else None
-    return rights is not None and rights.get("keeps") is True
+    return rights is not None and rights.get(what) is True
 
 
 def freshest_copy(

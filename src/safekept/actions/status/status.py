@@ -23,6 +23,7 @@ from safekept.vault.tags import forgotten_at, layout_of
 from ..alarms.alarms import Alarm, open_alarms
 from ..alarms.meant import declined_for_good
 from ..base.context import UserContext
+from ..base.kept_copies import gone_originals
 from ..base.own_places import known_homes, rebuilt_homes
 from ..base.unfinished import read_unfinished
 from ..drill.receipts import CHECKPOINTS, read_receipts
@@ -38,8 +39,10 @@ from .destination_status import (
 )
 from .findings.all_findings import every_finding
 from .findings.doctor_memory import remembered
+from .findings.emptied import with_emptied
 from .findings.homes import STALE_HOURS
 from .findings.stores import PUSH_STALE_HOURS
+from .findings.survival import SurvivedBy, survival
 from .findings.unfinished import with_unfinished
 from .home_status import HomeStatus, home_status
 from .host_status import HostStatus
@@ -87,6 +90,7 @@ class Status:
     hosts: tuple[HostStatus, ...] = ()  # agent programs that are here or were connected
     off: tuple[str, ...] = ()  # where checkpoints are switched off, in sentences
     keeper: KeeperStatus | None = None  # the copy of another owner on this machine; None: there is none
+    survival: SurvivedBy | None = None  # of an `rm -rf ~`; None: nothing is kept yet
 
     def as_dict(self, program: str = PROGRAM) -> dict[str, object]:
         """Everything, with the commands in it as `program` is called."""
@@ -106,6 +110,7 @@ class Status:
             **({"hosts": [one.as_dict() for one in self.hosts]} if self.hosts else {}),
             **({"checkpoints_off": list(self.off)} if self.off else {}),
             **({"keeper": self.keeper.as_dict()} if self.keeper else {}),
+            **({"rm_rf": self.survival.as_dict()} if self.survival is not None else {}),
         }
         return spelled(document, program)
 
@@ -186,6 +191,9 @@ def look(
         now=now,
     )
     findings += remembered(context, homes, now)
+    if not home:
+        findings = with_emptied(findings, context, gone_originals(context), homes, projects, vault)
+    survives = survival(context, vault, destinations, now)
     unfinished = read_unfinished(context)
     if unfinished is not None:
         findings = with_unfinished(findings, unfinished, now)
@@ -210,6 +218,7 @@ def look(
             age=age,
             copy=(copy[0], now - copy[1]) if copy else None,
             begun=begun,
+            survives=survives.held if survives is not None else None,
         ),
         vault,
         homes,
@@ -222,6 +231,7 @@ def look(
         agents,
         switched_off(context.places.data_directory, context.caller.environment),
         keeper,
+        survives,
     )
 
 

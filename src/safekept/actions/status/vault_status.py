@@ -26,6 +26,7 @@ from safekept.vault.storage import DIRECTORIES
 from safekept.vault.tags import forgotten_at
 
 from ..base.context import UserContext
+from ..base.record import KEPT
 from ..base.unfinished import read_unfinished
 from ..offsite.elsewhere import not_elsewhere
 from ..offsite.place import find_destination
@@ -223,7 +224,7 @@ def vault_from_outside(context: UserContext, recent: Recent) -> Iterator[VaultVi
         place,
         UNOPENED,
         id=known_vault(context),
-        key_file=key_file if key_file and os.path.isfile(key_file) else "",
+        key_file=_key_here(key_file, context),
         check=_check(recent),
         kit=_kit(recent),
         kits=_kits(context, known_vault(context), keys, recent),
@@ -233,6 +234,12 @@ def vault_from_outside(context: UserContext, recent: Recent) -> Iterator[VaultVi
         escrow=_escrow(context, known_vault(context), keys),
     )
     yield VaultView(status)
+
+
+def _key_here(key_file: str, context: UserContext) -> str:
+    """The file of the key, or its copy where that is gone; empty where there is neither."""
+    copy = os.path.join(context.places.data_directory, KEPT, "vault.key")
+    return next((path for path in (key_file, copy) if key_file and os.path.isfile(path)), "")
 
 
 def _look(context: UserContext, repository: Repository, recent: Recent, now: float) -> VaultView:
@@ -257,7 +264,7 @@ def _look(context: UserContext, repository: Repository, recent: Recent, now: flo
         locks=_locks(repository),
         keys=keys,
         old_keys=old_keys(context, repository.id, keys, recent),
-        key_file=key_file if key_file and os.path.isfile(key_file) else "",
+        key_file=_key_here(key_file, context),
         check=_check(recent),
         kit=_kit(recent),
         kits=_kits(context, repository.id, keys, recent),

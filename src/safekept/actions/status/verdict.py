@@ -14,6 +14,14 @@ from safekept.core.finding import MACHINE_LOST, THIS_MACHINE, Finding, exit_code
 from safekept.core.next_step import NextStep, Step, next_document
 from safekept.core.records import dataclass
 
+#: What the first line says of an `rm -rf ~`, on each rung where it is the next question. A copy elsewhere is
+#: not reached by it, whatever happens here.
+_SURVIVES = {
+    (THIS_MACHINE, True): " and from rm -rf ~",
+    (THIS_MACHINE, False): ", not from rm -rf ~",
+    (MACHINE_LOST, True): ", rm -rf ~ too",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -56,17 +64,20 @@ def judge(
     age: float | None = None,
     copy: tuple[str, float] | None = None,
     begun: bool = True,
+    survives: bool | None = None,
 ) -> Verdict:
     """Put everything that was found in order. `age`: seconds since the oldest of the newest snapshots.
 
     `copy`: the copy elsewhere that would be counted on, and the seconds since what is in it was taken.
 
     `begun` is false where nothing was ever kept: then one command does all that the findings ask for.
+    `survives`: whether an `rm -rf ~` would leave a copy; None where that is not known.
     """
     left = frozenset(declined)
     counted = (one for one in found if not one.declinable or one.declinable not in left)
     findings = tuple(in_order(counted))
     level, head = reached(findings), head_of(findings)
+    head += _SURVIVES.get((level, survives), "") if survives is not None else ""
     if level == MACHINE_LOST and copy is not None:
         text = f"{head}: the copy in {copy[0]} is {seconds_text(max(0.0, copy[1]))} old"
     elif level in (THIS_MACHINE, MACHINE_LOST):

@@ -9,21 +9,18 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
-from safekept.checkpoints.store import belt_of
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files.belt import Belt
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
 from safekept.core.records import dataclass
-from safekept.vault.snapshots import list_snapshots
 from safekept.vault.storage import LocalStorage
 
 from ..base.context import UserContext
 from ..base.kept_copies import copies_belt
 from ..base.operations.stores import VaultCloseFacts, VaultOpenFacts
 from ..base.record import record
-from ..projects.project import checkpoint_directory
 from .place import is_remote
 
 if TYPE_CHECKING:
@@ -58,8 +55,13 @@ def belts(context: UserContext) -> list[tuple[str, Belt]]:
     wanted, found = context.choices.seat_belt, []
     if not is_remote(context, context.places.vault):
         found.append(("the vault", LocalStorage(context.places.vault, wanted).belt))
-    store = os.path.join(checkpoint_directory(context), "store")
-    found.append(("the checkpoints of your projects", belt_of(store, wanted)))
+    store = os.path.join(context.places.data_directory, "checkpoints", "store")
+    if os.path.isdir(store):
+        from safekept.checkpoints.store import belt_of
+
+        found.append(("the checkpoints of your projects", belt_of(store, wanted)))
+    hidden = os.path.join(context.places.data_directory, "checkpoints", "hidden")
+    found.append(("the hidden halves of checkpoints", LocalStorage(hidden, wanted).belt))
     found.append(("copies of the key, the settings, the journal and the receipts", copies_belt(context)))
     return [(what, belt) for what, belt in found if os.path.isdir(belt.root)]
 
@@ -71,6 +73,8 @@ def leave_open_for_others(repository: Repository, belt: Belt, listener: Listener
     """
     if not belt.possible():
         return
+    from safekept.vault.snapshots import list_snapshots
+
     program = next(filter(None, map(_of_another, list_snapshots(repository)[0])), "")
     if program:
         with contextlib.suppress(OSError):

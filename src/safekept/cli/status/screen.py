@@ -8,6 +8,7 @@ from typing import Any
 
 from safekept.actions.status.coverage import Gap
 from safekept.actions.status.destination_status import DestinationStatus
+from safekept.actions.status.findings.survival import BELT
 from safekept.actions.status.growth import by_day
 from safekept.actions.status.home_status import HomeStatus
 from safekept.actions.status.home_summary import FailedAttempt, LastSnapshot
@@ -259,7 +260,9 @@ def _show_vault(screen: Screen, status: Status) -> None:
     if vault.forgotten:
         parts.append(f"{vault.forgotten:,} forgotten")
     room = f"; {size_text(vault.free)} free" if vault.free is not None else ""
-    screen.fact("Vault", where, top=True)
+    # The usual answer takes no line of its own: a screen has 24.
+    closed = status.survival is not None and status.survival.step == BELT
+    screen.fact("Vault", f"{where}, closed to rm -rf ~ (tried now)" if closed else where, top=True)
     screen.fact("Holds", ", ".join(parts) + room)
     check = vault.check
     if check is None:
@@ -276,6 +279,9 @@ def _show_vault(screen: Screen, status: Status) -> None:
         screen.fact(
             "Readable", f"{count_text(open_archives, 'archive')} can be opened by whoever reads this disk"
         )
+    said = closed or any(one.code == "key-only-here" for one in status.verdict.reasons)
+    if status.survival is not None and not said:
+        screen.fact("rm -rf ~", status.survival.text(now))
     for lock in vault.locks:
         screen.fact("Lock", lock)
 

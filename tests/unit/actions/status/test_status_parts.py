@@ -19,9 +19,11 @@ from safekept.core.ages import iso_time, seconds_text
 from safekept.core.events import silent
 from safekept.core.journal import Record
 from safekept.vault.format.snapshot import Snapshot
+from safekept.vault.storage import LocalStorage
 from support.commands.in_process import spoken
 from support.users.contexts import throwaway
 from support.users.states import DAY, empty, fresh, write
+from support.vault.closed import lose
 
 NOW = 1_800_000_000.0
 
@@ -256,6 +258,7 @@ def test_a_vault_that_is_just_being_made_is_waited_for(tmp_path, monkeypatch):
     """The first session of an agent ended: its snapshot makes the vault, and somebody asks for the status."""
     here = throwaway(tmp_path)
     assert spoken(monkeypatch, here.places.user_home)("vault", "init").code == 0
+    LocalStorage(here.places.vault).belt.take_off()  # a look would close it meanwhile
     config = os.path.join(here.places.vault, "config")
     os.rename(config, config + ".later")
     finishing = threading.Timer(0.3, os.rename, (config + ".later", config))
@@ -269,7 +272,7 @@ def test_a_vault_that_is_just_being_made_is_waited_for(tmp_path, monkeypatch):
 def test_a_vault_that_was_not_finished_long_ago_is_said_at_once(tmp_path, monkeypatch):
     here = throwaway(tmp_path)
     assert spoken(monkeypatch, here.places.user_home)("vault", "init").code == 0
-    os.unlink(os.path.join(here.places.vault, "config"))
+    lose(os.path.join(here.places.vault, "config"))
     keys = os.path.join(here.places.vault, "keys")
     for name in os.listdir(keys):
         os.utime(os.path.join(keys, name), (NOW, time.time() - 3600))

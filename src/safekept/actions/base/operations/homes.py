@@ -209,6 +209,19 @@ class BringBackFacts(Facts):
 
 
 @dataclass(kw_only=True, slots=True)
+class RebuildHereFacts(Facts):
+    """What an `rm -rf ~` took and came back from what survived on this machine."""
+
+    verb: ClassVar[str] = "rebuild-here"
+
+    files: tuple[str, ...] | None = None  # of safekept's own; documents name them
+    lines: int | None = None  # of the journal
+    receipts: int | None = None
+    homes: tuple[str, ...] | None = None  # each landed by a restore of its own, which `undo` takes back
+    projects: tuple[str, ...] | None = None  # each by a rollback of its own
+
+
+@dataclass(kw_only=True, slots=True)
 class RebuildFacts(Facts):
     """A home that was built again from a vault or an archive."""
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @click.command("rebuild")
-@click.argument("place", metavar="FROM")
+@click.argument("place", metavar="[FROM]", default="")
 @click.option(
     "--home", metavar="DIR", default="", help="Where the home is to go; default: the agent's own place."
 )
@@ -82,7 +82,11 @@ def command(
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """Bring a home back on a bare machine: from a kit, or from a destination, a vault or an archive.
+    """Bring back what is gone: on a bare machine from a kit, a destination, a vault or an archive.
+
+    Without FROM: something emptied this machine, as `rm -rf ~` does. Homes, projects, settings, key and
+    journal come back from what survived here, behind the seat belt; then connections and schedule. What is
+    there is not replaced without a question.
 
     FROM is a kit that `safekept setup` or `safekept vault kit` wrote, a URL, the name of a destination, or
     the path of a vault or of an archive. The vault opens with the kit, with --key-file, or with a
@@ -100,6 +104,12 @@ def command(
     if archive and snapshot:
         raise click.UsageError("--archive and --snapshot cannot both be given.")
     settings, context, console = start(as_json)
+    if not place:
+        if any((home, layout, snapshot, host, of, archive, key_file, allow_damaged, home_only)):
+            raise click.UsageError("Missing argument 'FROM': only --yes, --dry-run and --json go without it.")
+        from .rebuild_here import RebuildHere
+
+        return RebuildHere(settings, context, console, yes=yes, dry_run=dry_run).run()
     typed: list[Secret] = []
     kit, given = _kit(place), place
     plain = context

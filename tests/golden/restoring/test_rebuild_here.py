@@ -1,0 +1,185 @@
+"""`safekept rebuild` without a place: what is gone comes back from what survived here; the rest stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from support.commands.in_process import spoken
+from support.users.states import made
+from support.vault.closed import open_below
+
+STORES = ("vault", "checkpoints/store", "kept")
+
+
+@pytest.fixture
+def user(tmp_path):
+    return made("fresh", tmp_path).user
+
+
+@pytest.fixture
+def say(user, monkeypatch):
+    """The commands of somebody with a home, a snapshot, and a project with a checkpoint."""
+    say = spoken(monkeypatch, user)
+    put("project/.git/HEAD", "")
+    put("project/notes.txt", "first")
+    assert say("snapshot").code == say("checkpoint", "project").code == 0
+    return say
+
+
+def put(path: str, text: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def emptied(user: str) -> None:
+    """As `rm -rf ~` leaves it; also where root of a container is bound by nothing."""
+    data, kept = os.path.join(user, ".local", "share", "safekept"), f"{user}-kept"
+    stores = [name for name in STORES if os.path.isdir(os.path.join(data, name))]
+    for name in stores:
+        shutil.copytree(os.path.join(data, name), os.path.join(kept, name))
+    subprocess.run(["rm", "-rf", user], capture_output=True, timeout=60)
+    os.makedirs(user, exist_ok=True)
+    for name in stores:
+        if not os.path.isdir(os.path.join(data, name)):
+            shutil.copytree(os.path.join(kept, name), os.path.join(data, name))
+
+
+def test_all_of_it_comes_back_and_a_second_time_there_is_nothing_to_do(say, user):
+    lines = len(json.loads(say("log", "--json").out)["operations"])
+    soul, key = read(".hermes/SOUL.md"), read(".config/safekept/vault.key")
+    emptied(user)
+    dry = say("rebuild", "--dry-run")
+    assert dry.code == 0 and dry.out.endswith("Nothing was changed\n")
+    assert dry.out.startswith(
+        "Bring back what is gone: 1 home, 1 project and what safekept keeps for itself\n"
+        "  Key        ~/.config/safekept/vault.key\n"
+    )
+    assert not os.path.exists(".hermes") and not os.path.exists(".config")
+    document = json.loads(say("rebuild", "--json").out)
+    assert document["brought"]["homes"] == [os.path.join(user, ".hermes")]
+    assert document["brought"]["projects"] == [os.path.join(user, "project")] and document["failed"] == []
+    assert (read(".hermes/SOUL.md"), read(".config/safekept/vault.key")) == (soul, key)
+    assert read("project/notes.txt") == "first"
+    assert len(json.loads(say("log", "--json").out)["operations"]) == lines + 3
+    again = say("rebuild")
+    assert again.code == 0
+    assert again.out.startswith("Nothing is gone: every home and project that safekept keeps is here\n")
+
+
+def test_a_home_that_its_agent_began_anew_is_replaced_after_a_yes_and_undone(say, user):
+    soul = read(".hermes/SOUL.md")
+    emptied(user)
+    put(".hermes/SOUL.md", "of an agent that knows nothing")
+    refused = say("rebuild")
+    assert refused.code == 1 and not os.path.exists("project")
+    assert "his rebuild needs your consent: 1 file of" in refused.err and "would be replaced" in refused.err
+    assert "Agree to it: `safekept rebuild --yes`" in refused.err
+    done = say("rebuild", "--yes", "--json")
+    assert done.code == 0, done.err
+    assert read(".hermes/SOUL.md") == soul
+    operation = next(
+        one["operation"]
+        for one in json.loads(say("log", "--json").out)["operations"]
+        if one["verb"] == "restore"
+    )
+    assert say("undo", operation).code == 0
+    assert read(".hermes/SOUL.md") == "of an agent that knows nothing"
+
+
+def test_what_is_there_stays_as_it_is(say, user):
+    shutil.rmtree("project")
+    put("project/other.txt", "mine")
+    put(".hermes/SOUL.md", "changed since")
+    os.unlink(".config/safekept/vault.key")
+    done = say("rebuild")
+    assert done.code == 0, done.err
+    assert "Home" not in done.out and "Project" not in done.out
+    assert os.listdir("project") == ["other.txt"] and read(".hermes/SOUL.md") == "changed since"
+    assert os.path.exists(".config/safekept/vault.key")
+
+
+def test_a_project_that_may_have_been_deleted_on_purpose_comes_back_after_a_yes(say):
+    shutil.rmtree("project")
+    refused = say("rebuild")
+    assert refused.code == 1 and "1 project that you may have deleted come back" in refused.err
+    assert say("rebuild", "--yes").code == 0 and read("project/notes.txt") == "first"
+
+
+def test_a_project_comes_back_as_a_rollback_left_it(say):
+    put("project/notes.txt", "second")
+    assert say("checkpoint", "project").code == 0
+    put("project/notes.txt", "third")
+    assert say("rollback", "2", "--dir", "project").code == 0
+    assert read("project/notes.txt") == "first"
+    shutil.rmtree("project")
+    assert say("rebuild", "--yes").code == 0
+    assert read("project/notes.txt") == "first"
+
+
+def test_settings_that_are_gone_still_say_where_the_vault_is(user, tmp_path, monkeypatch):
+    say = spoken(monkeypatch, user)
+    put(".config/safekept/config.toml", f'[vault]\npath = "{tmp_path}/elsewhere"\n')
+    assert say("vault", "init").code == say("snapshot").code == 0
+    shutil.rmtree(".config")
+    shutil.rmtree(".hermes")
+    first, *_ = say("status").out.splitlines()
+    assert first == "ALARM, not protected: 1 home is gone; a copy is here"
+    done = say("rebuild")
+    assert done.code == 0, done.err
+    assert f"{tmp_path}/elsewhere" in read(".config/safekept/config.toml")
+    assert os.path.exists(".hermes/SOUL.md")
+
+
+def test_what_happened_since_stands_after_what_happened_before(say, user):
+    before = [one["operation"] for one in json.loads(say("log", "--json").out)["operations"]]
+    emptied(user)
+    put("another/.git/HEAD", "")
+    put("another/a.txt", "a")
+    assert say("checkpoint", "another").code == 0
+    since = [one["operation"] for one in json.loads(say("log", "--json").out)["operations"]]
+    assert say("rebuild").code == 0
+    after = [one["operation"] for one in json.loads(say("log", "--json").out)["operations"]]
+    assert after[-len(before + since) :] == since + before  # newest first
+
+
+def test_an_interrupted_rebuild_goes_on_with_what_is_left(say, user, monkeypatch):
+    emptied(user)
+
+    def cut_off(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("safekept.cli.commands.restoring.rebuild_here.bring_project", cut_off)
+        assert say("rebuild").code == 130
+    assert os.path.exists(".hermes/SOUL.md") and not os.path.exists("project")
+    assert "safekept rebuild" in say("status").out
+    done = say("rebuild")
+    assert done.code == 0 and "  Home" not in done.out and read("project/notes.txt") == "first"
+    assert "not finished" not in say("status").out
+
+
+def test_where_nothing_survived_the_ways_that_are_left_are_named(say, user):
+    open_below(user)
+    shutil.rmtree(user)
+    os.makedirs(user)
+    refused = say("rebuild")
+    what = "Nothing of safekept survived on this machine: no vault, no checkpoints, no copies"
+    assert refused.code == 10 and refused.err.splitlines()[0] == what
+    assert "nothing-to-rebuild" in refused.err
+    assert "With your kit" in refused.err and not os.listdir(user)
+
+
+def test_options_that_choose_need_a_place_to_choose_from(say):
+    refused = say("rebuild", "--of", "/x")
+    assert refused.code == 2 and "only --yes, --dry-run and --json go without it" in refused.err
