@@ -66,5 +66,5 @@ def test_the_plan_refuses_what_the_run_would_refuse(new):
     inside = new.run("setup", "--dry-run", "--destination", os.path.join(new.home, "copies"))
     assert inside.returncode != 0 and "inside the home" in inside.stderr
     unasked = new.run("setup", "--dry-run", "--yes")
-    assert unasked.returncode == 2 and "no passphrase was given" in unasked.stderr
+    assert unasked.returncode == 2 and "No passphrase was given" in unasked.stderr
     assert files_of(new.place) == before

@@ -373,7 +373,7 @@ def test_without_a_terminal_it_asks_nobody_and_changes_nothing(new):
     assert "setup has 4 questions to ask, and there is no terminal to ask at" in refused.stderr
     assert "setup --yes --passphrase-file FILE --destination PLACE" in refused.stderr
     refused = new.run("setup", "--yes")
-    assert refused.returncode == 2 and "no passphrase was given" in refused.stderr
+    assert refused.returncode == 2 and "No passphrase was given" in refused.stderr
     assert files_of(new.user) == before
 
 
