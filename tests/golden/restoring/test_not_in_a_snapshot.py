@@ -1,4 +1,4 @@
-"""What no snapshot holds is said after a restore: the agent's own program, and a profile's own command."""
+"""What no snapshot holds, the program of an agent and the command of a profile: said, and left in place."""
 
 from __future__ import annotations
 
@@ -68,3 +68,27 @@ def test_a_profile_that_came_back_without_its_command_says_what_starts_it(here, 
     shutil.rmtree(os.path.join(home, "profiles", "writer"))
     assert notes(say, "profiles/writer") == ["No command starts profile writer: `hermes -p writer` does"]
     assert notes(say, "SOUL.md") == []
+
+
+def test_a_program_that_was_installed_in_the_home_is_still_there_after_a_rebuild(tmp_path, monkeypatch):
+    old = throwaway(tmp_path / "old")
+    take(old, make_hermes_home(os.path.join(old.places.user_home, ".hermes"), profiles=(), awkward=False))
+    new = throwaway(tmp_path / "new")
+    say = spoken(monkeypatch, new.places.user_home)
+    home = os.path.join(new.places.user_home, ".hermes")
+    program = os.path.join(home, "hermes-agent", "venv", "bin", "hermes")
+    os.makedirs(os.path.dirname(program))
+    with open(program, "w") as file:
+        file.write("#!/bin/sh\n")
+    with open(os.path.join(home, "config.yaml"), "w") as file:
+        file.write("model: fresh\n")
+    words = ("rebuild", old.places.vault, "--key-file", old.places.vault_key_file)
+    plan = say(*words, "--dry-run").out
+    assert "Puts aside config.yaml, as " in plan
+    assert "Stays      hermes-agent: the program Hermes Agent itself" in plan
+    done = say(*words, "--yes")
+    assert done.code == 0, done.err
+    assert "Install it" not in done.out and "in no backup" not in done.out
+    assert os.path.isfile(program) and os.path.isfile(os.path.join(home, "SOUL.md"))
+    (aside,) = [name for name in os.listdir(new.places.user_home) if "before-rebuild" in name]
+    assert os.listdir(os.path.join(new.places.user_home, aside)) == ["config.yaml"]
