@@ -190,6 +190,7 @@ def test_a_database_shows_no_bytes(user):
     page, _, one = user
     answer = page.get(f"/browse?id={one}&path=state.db")
     assert answer.status == 200 and "A database" in answer.text
+    assert re.search(r'<th scope="row">messages</th><td class="number">\d+</td>', answer.text)
 
 
 def test_the_timeline_is_narrowed_and_its_pages_stay_small(user):

@@ -6,13 +6,15 @@ import html
 import os
 import re
 import shutil
+import subprocess
+import sys
 from urllib.parse import quote
 
 import pytest
 
 from support.commands.waiting import wait_until
 from support.ui.months import month, project
-from support.ui.served import ServedPage
+from support.ui.served import SOURCE, ServedPage
 
 SKILL = "skills/deploy-0/SKILL.md"
 
@@ -187,3 +189,28 @@ def test_the_work_goes_on_when_the_browser_and_the_server_go(tmp_path):
 
     with open_vault(state.context) as repository:
         assert len(list_home(repository, state.home).shown) == 3
+
+
+def test_a_server_killed_in_the_middle_of_a_restore_leaves_the_old_home_or_the_new(tmp_path):
+    state = month(tmp_path, kept=(1, 0), copied=False)
+    soul, user_file = (os.path.join(state.home, name) for name in ("SOUL.md", "memories/USER.md"))
+    before = {}
+    for path in (soul, user_file):
+        with open(path, encoding="utf-8") as file:
+            before[path] = file.read()
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("lost\n")
+    with ServedPage(state.user) as page:
+        page.enter()
+        form = fields_of(page.get("/restore").text, "/do/restore")
+        page.post("/do/restore", {**form, "typed": "restore"})
+        page.process.kill()
+    places = {"HOME": state.user, "HERMES_HOME": state.home, "PYTHONPATH": os.path.abspath(SOURCE)}
+    environment = {**places, "PATH": os.environ["PATH"]}
+    words = [sys.executable, "-m", "safekept", "undo", "--dry-run"]
+    subprocess.run(words, env=environment, cwd=state.user, capture_output=True)
+    found = {}
+    for path in (soul, user_file):
+        with open(path, encoding="utf-8") as file:
+            found[path] = file.read()
+    assert found in (before, dict.fromkeys(before, "lost\n")), "never half of it"

@@ -117,7 +117,7 @@ def _stored(found: Opened, seen: StoredFile) -> ShownFile:
     secret = found.stored.layout.secret(seen.path)
     tables: list[tuple[str, object]] = []
     if seen.database is not None:
-        rows = seen.database.get("rows") or seen.database.get("tables")
+        rows = seen.database.get("counts")
         tables = sorted(rows.items()) if isinstance(rows, dict) else [("state", seen.database.get("state"))]
     return _file(
         seen.path,
