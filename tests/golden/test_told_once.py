@@ -82,7 +82,7 @@ ELSEWHERE = {
     **dict.fromkeys(("pre-update", "pre-migration"), "the document holds that of the snapshot"),
     **dict.fromkeys(("vault-key-add", "vault-key-remove", "vault-join"), "a new key takes a second"),
     **dict.fromkeys(("vault-open", "vault-close"), "the document says how each store is, the line where"),
-    "rebuild-here": "nothing is gone here; `restoring/test_rebuild_here.py` has its document",
+    "rebuild-here": "nothing is gone here; `restoring/rebuild/test_rebuild_here.py` has its document",
     **dict.fromkeys(("vault-repair", "vault-unlock", "doctor"), "nothing is broken here"),
     **dict.fromkeys(("adopt", "checkpoints-adopt", "checkpoints-clear-legacy"), "nothing of Hermes is here"),
 }

@@ -99,7 +99,7 @@ def keep_apart(call: Call, place: Place, project: str) -> None:
                 return
         except FileNotFoundError:
             pass
-        os.close(os.open(stamp, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        os.close(os.open(stamp, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
         os.utime(stamp)
         run_apart(Call("hidden", call.host, directory=project), place.environment)
 

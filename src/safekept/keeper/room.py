@@ -70,7 +70,7 @@ class Room:
     def locked(self) -> Iterator[None]:
         """One change at a time; the kernel lets go of it when a process dies."""
         descriptor = os.open(
-            os.path.join(self.directory, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+            os.path.join(self.directory, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
         )
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -175,7 +175,7 @@ class Room:
 
     def count(self, used: int) -> None:
         """Write down what is used; the caller holds the lock. What a crash leaves wrong is counted again."""
-        descriptor = os.open(self._used, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(self._used, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             os.pwrite(descriptor, b"%-20d" % max(0, used), 0)
         finally:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 
 from safekept.core.files import durable_write, private_directory
-from safekept.core.files.small import read_fields
+from safekept.core.files.small import read_fields, read_start
 from safekept.core.records import dataclass
 
 from .history import ManifestHistory
@@ -43,8 +43,8 @@ class KeeperStore:
     @property
     def identity(self) -> str:
         """A random name: whoever remembers what is here sees by it that this is another store."""
-        with open(os.path.join(self.directory, _IDENTITY), encoding="ascii", errors="replace") as file:
-            return file.read(64).strip()
+        place = os.path.join(self.directory, _IDENTITY)
+        return read_start(place, 64, follow=False).decode("ascii", "replace").strip()
 
     @property
     def limits(self) -> Limits:

@@ -24,7 +24,7 @@ from safekept.core.files import (
     temporary_name,
     write_all,
 )
-from safekept.core.files.small import read_regular
+from safekept.core.files.small import open_regular, read_regular
 from safekept.core.records import dataclass
 from safekept.keeper.client import Keeper, KeeperRefused
 from safekept.keeper.history import Manifest
@@ -205,7 +205,7 @@ def is_whole(place: str, entry: Entry) -> bool:
         return False
     if entry.inline is not None:
         return read_regular(place, entry.size) == entry.inline
-    with open(place, "rb") as file:
+    with os.fdopen(open_regular(place, follow=False), "rb") as file:
         return all(_digest(file.fileno(), size) == name for name, size in entry.parts)
 
 
@@ -290,7 +290,7 @@ class _Work:
     def _join_journal(self, keeper: Keeper, entry: Entry, place: str) -> None:
         """What was done before, and what was done since: one journal."""
         now = read_regular(place, 1 << 30)
-        with open(place, "rb") as file:
+        with os.fdopen(open_regular(place, follow=False), "rb") as file:
             if all(_digest(file.fileno(), size) == name for name, size in entry.parts):
                 return  # the same, gone on with
         pieces = [*self._bytes(keeper, entry), now]

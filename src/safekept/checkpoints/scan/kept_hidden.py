@@ -65,7 +65,9 @@ class KeptHidden:
         """Durable when this returns: what it names is."""
         self.looks[one.look] = one
         line = b"\n" + json.dumps(one.as_dict()).encode() + b"\n"
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(
+            self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
         try:
             write_all(descriptor, line)
             os.fsync(descriptor)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 
 from safekept.core.files import durable_write, fsync_directory, private_directory, write_all
-from safekept.core.files.small import read_regular
+from safekept.core.files.small import open_regular, read_regular
 from safekept.core.journal import locked_journal
 
 from ...base.context import UserContext
@@ -91,7 +91,7 @@ def _known(path: str) -> set[bytes]:
 
 def _lines(path: str) -> Iterator[bytes]:
     """The whole lines of a file; none where there is none."""
-    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+    with contextlib.suppress(FileNotFoundError), os.fdopen(open_regular(path, follow=False), "rb") as file:
         for line in file:
             if line.endswith(b"\n"):
                 yield line

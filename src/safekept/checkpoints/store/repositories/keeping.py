@@ -136,7 +136,9 @@ class Kept:
         with contextlib.suppress(FileNotFoundError):
             if project in read_regular(path).decode("ascii", "replace").split():
                 return
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(
+            path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
         try:
             os.write(descriptor, f"\n{project}\n".encode())
         finally:
