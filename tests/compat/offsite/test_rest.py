@@ -220,7 +220,7 @@ def test_the_vault_itself_may_live_there(rest_server, place, tmp_path):
     with open_vault(here) as repository:
         save_files(repository, some_files(7), time_ns=1_794_000_100 * 10**9)
         assert [finding.what for finding in check(repository, read_data=1.0).damage] == []
-    assert sorted(os.listdir(place.directory)) == ["own", "own-marks"]
+    assert sorted(os.listdir(place.directory)) == ["own", "own-escrow", "own-marks"]
 
 
 def test_a_bare_machine_is_rebuilt_from_the_address_alone(rest_server, place, tmp_path, monkeypatch):
