@@ -231,7 +231,7 @@ def test_a_restore_goes_on_where_no_undo_point_can_be_taken(here, home, say, mon
     monkeypatch.setattr(safekept.actions.snapshots.create, "create_snapshot", refuse)
     done = say("snapshot", "restore", "latest", "--yes")
     assert done.code == 0
-    assert "Note: no pre-restore snapshot was taken (The vault is in use)" in done.err
+    assert "Note: no pre-restore snapshot was taken (the vault is in use)" in done.err
     assert say("undo").code == 0 and read(home, "SOUL.md") == "changed"
 
 
