@@ -18,6 +18,7 @@ from conftest import missing_part, program
 from support.commands.warm_commands import WarmCommands
 from support.faults.scenarios import SCENARIOS, Scenario
 from support.faults.survey import Survey
+from support.vault.closed import open_below
 
 SAMPLE, FULL = 4, 420
 
@@ -42,6 +43,7 @@ def quick_place(tmp_path: object) -> Iterator[str]:
         return
     with tempfile.TemporaryDirectory(prefix="safekept-faults-", dir=memory) as place:
         yield place
+        open_below(place)
 
 
 def storm(scenario: Scenario, base: str, warm: WarmCommands, count: int, seed: int) -> None:

@@ -13,6 +13,7 @@ from safekept.core.journal import Journal
 from support.commands.error_texts import error_code
 from support.commands.in_process import spoken
 from support.home.homes import differences, tree_facts
+from support.vault.closed import open_below
 
 
 @pytest.fixture
@@ -106,6 +107,7 @@ def test_a_vault_that_may_be_missing_is_not_made_anew_where_nobody_can_tell(user
     """A vault on a drive that is not plugged in must never be replaced by an empty one."""
     assert say("snapshot").code == 0
     vault = user / ".local" / "share" / "safekept" / "vault"
+    open_below(vault)
     vault.rename(user / "unplugged")
     unreadable(monkeypatch, "vaults.json")
     said = say("snapshot")

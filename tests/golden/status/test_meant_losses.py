@@ -82,7 +82,7 @@ def test_a_profile_that_a_person_removed_is_meant_by_a_short_command(state, say)
     forget_memories(state)
     assert all("memories" in one and "writer" not in one for one in losses(say)) and losses(say)
     taken = say("snapshot").out
-    assert "Fewer than before: memories" in taken and "writer" not in taken.split("Fewer")[1], taken
+    assert "Fewer than before: all 12 memories" in taken and "writer" not in taken.split("Fewer")[1], taken
 
 
 def test_what_was_meant_once_and_came_back_is_a_loss_the_next_time(state, say):

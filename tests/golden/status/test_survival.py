@@ -40,8 +40,7 @@ def keeper(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the keeper answers; that it does is shown where one runs."""
     newest = Manifest(**dict.fromkeys(Manifest.__annotations__, 1) | {"time": time.time() - HOURS})
     found = KeeperStatus("/socket", newest=newest, confirmed=time.time() - HOURS, manifests=3)
-    monkeypatch.setattr("safekept.actions.keeper.keeper_status.keeper_status", lambda context: found)
-    monkeypatch.setenv("SAFEKEPT_KEEPER_SOCKET", state.user)  # something is there
+    monkeypatch.setattr("safekept.actions.status.status.keeper_status", lambda context: found)
 
 
 def pushed(state: State, rights: dict[str, object]) -> None:

@@ -17,6 +17,7 @@ import tempfile
 
 from support.commands.warm_commands import Said, WarmCommands
 from support.home.homes import SIDECARS, is_sqlite, make_chat_database, prose
+from support.vault.closed import open_below
 
 #: Where a landing keeps what it replaced when it cannot do so beside the home; not of the home itself.
 AREA = ".safekept"
@@ -67,11 +68,11 @@ class World:
         _copy(self.root, self._kept)
 
     def begin(self) -> None:
-        shutil.rmtree(self.root, ignore_errors=True)
+        remove(self.root)
         _copy(self._kept, self.root)
 
     def forget(self) -> None:
-        shutil.rmtree(self._kept)
+        remove(self._kept)
 
     # ── the home ───────────────────────────────────────────────────────────────────────────────────
 
@@ -139,6 +140,12 @@ class World:
         """Nothing differs from what is known by that name, but for the times of directories."""
         lines = different(self.known[name], now)
         assert not lines, f"{what} is not as {name}: {lines[:6]}"
+
+
+def remove(place: str) -> None:
+    """A world goes, closed stores and all."""
+    if os.path.isdir(place):
+        shutil.rmtree(open_below(place), ignore_errors=True)
 
 
 def _copy(source: str, target: str) -> None:

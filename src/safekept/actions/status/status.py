@@ -193,7 +193,7 @@ def look(
     findings += remembered(context, homes, now)
     if not home:
         findings = with_emptied(findings, context, gone_originals(context), homes, projects, vault)
-    survives = survival(context, vault, destinations, now)
+    survives = survival(context, vault, destinations, keeper, now)
     unfinished = read_unfinished(context)
     if unfinished is not None:
         findings = with_unfinished(findings, unfinished, now)

@@ -16,6 +16,7 @@ from safekept.core.records import dataclass
 from ...base.context import UserContext
 from ...base.kept_copies import KEY, copies_directory
 from ...base.own_places import within
+from ...keeper.keeper_status import KeeperStatus
 from ..destination_status import DestinationStatus
 from ..vault_status import NONE, VaultStatus
 
@@ -62,12 +63,18 @@ class SurvivedBy:
 
 
 def survival(
-    context: UserContext, vault: VaultStatus, copies: Iterable[DestinationStatus], now: float
+    context: UserContext,
+    vault: VaultStatus,
+    copies: Iterable[DestinationStatus],
+    keeper: KeeperStatus | None,
+    now: float,
 ) -> SurvivedBy | None:
     """What holds now; None where nothing is kept yet."""
     if vault.state == NONE:
         return None
-    steps = [_belt(context, vault, now), *_keeper(context)]
+    steps = [_belt(context, vault, now)]
+    if keeper is not None and keeper.counts:
+        steps.append(SurvivedBy(KEEPER, keeper.confirmed))
     # A copy that nobody could open again is none.
     steps += [_destination(one) for one in copies if one.keeps and one.last and vault.recovery_access]
     return max(steps, key=lambda one: (STEPS.index(one.step), one.tried))
@@ -94,19 +101,6 @@ def _only_key(context: UserContext, vault: VaultStatus, home: str) -> bool:
     if not vault.key_file or vault.recovery_access or not within(os.path.realpath(vault.key_file), home):
         return False
     return not os.path.isfile(os.path.join(copies_directory(context), KEY))
-
-
-def _keeper(context: UserContext) -> list[SurvivedBy]:
-    from safekept.keeper.wire import SOCKET
-
-    if not os.path.exists(context.choices.keeper_socket or SOCKET):
-        return []  # without loading what speaks with one
-    from ...keeper.keeper_status import keeper_status
-
-    found = keeper_status(context)
-    if found is None or not found.counts:
-        return []
-    return [SurvivedBy(KEEPER, found.confirmed)]
 
 
 def _destination(one: DestinationStatus) -> SurvivedBy:
