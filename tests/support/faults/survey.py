@@ -88,6 +88,18 @@ NOT_NEEDED = (
         "a memory of what was seen and stored",
     ),
     Spare(
+        DATA + r"kept\b",
+        "copies of small files behind the seat belt: the originals are there, and the next command goes on",
+    ),
+    Spare(
+        DATA + r"checkpoints/projects/#/hidden$", "names and times of what was seen; the next look is longer"
+    ),
+    Spare(
+        DATA + r"checkpoints/projects/#/hidden-look-",
+        "an old list that stays goes with a later one",
+        "unlink",
+    ),
+    Spare(
         DATA + r"checkpoints/projects/#(/\.safekept-tmp[-#]*|/rollback\.jsonl)?$",
         "a memory of what was seen, or the list of rollbacks made shorter; for a pack it is an error",
     ),
