@@ -44,6 +44,7 @@ def test_who_leaves_at_a_question_is_told_on_a_line_of_its_own(user, asked, key,
     environment = {
         **{"HOME": user, "PATH": os.environ["PATH"], "TERM": "xterm", "NO_COLOR": "1"},
         "LC_ALL": "C.UTF-8",
+        "SAFEKEPT_SEAT_BELT": "false",  # else whoever reads closes what was taken without one
     }
     with Terminal(sys.executable, "-m", "safekept", *words, environment=environment) as terminal:
         terminal.until(question)

@@ -77,8 +77,8 @@ class SafekeptError(Exception):
 
 #: Words that a sentence begins with and that are no names.
 _OPENERS = frozenset(
-    "A After An Another It Neither No None Nothing Only Several Snapshot Something The There These This What "
-    "Your".split()
+    "A After An Another It Neither No None Nothing Only Process Several Snapshot Something The There These "
+    "This What Your".split()
 )
 
 

@@ -20,7 +20,7 @@ from support.home.homes import make_hermes_home
 from support.users.contexts import throwaway
 from support.vault.vaults import new_vault, read_all, save_files
 
-NOTE = "Note: the vault is read without a lock: There is no room left for the vault at"
+NOTE = "Note: the vault is read without a lock: there is no room left for the vault at"
 
 
 def fill(place: str) -> None:

@@ -47,8 +47,8 @@ def test_they_are_listed_newest_first_with_their_times_and_a_command_each(kit, s
     lines = refused.err.splitlines()
     time = r"newest \d{4}-\d\d-\d\d \d\d:\d\d, \d+ s old"
     new, old = (rf"{re.escape(str(tmp_path))}/{name}/\.hermes  hermes" for name in ("new", "old"))
-    assert re.fullmatch(rf"    1  \S+  {new}  1 snapshot, {time}", lines[2]), lines
-    assert re.fullmatch(rf"    2  \S+  {old}  2 snapshots, {time}", lines[3]), lines
+    assert re.fullmatch(rf"    1  \S+  {new}  1 snapshot, {time}", lines[1]), lines
+    assert re.fullmatch(rf"    2  \S+  {old}  2 snapshots, {time}", lines[2]), lines
     commands = re.findall(r"Home (\d): `safekept ([^`]*)`", refused.err)
     assert [number for number, _ in commands] == ["1", "2"]
     assert say(*commands[1][1].split(), "--home-only", "--yes").code == 0

@@ -49,7 +49,17 @@ def command(as_json: bool) -> int:
     try:
         return Demo(console, place).play()
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        _remove(place)
+
+
+def _remove(place: str) -> None:
+    """What the demo made goes, the stores too, which are closed between two commands."""
+    from safekept.core.files.belt import change_named
+
+    for parent, names, _ in os.walk(place):
+        for name in names:
+            change_named(os.path.join(parent, name), writable=True)
+    shutil.rmtree(place, ignore_errors=True)
 
 
 class Demo:
