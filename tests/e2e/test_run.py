@@ -452,7 +452,7 @@ def test_a_person_sees_the_difference_and_goes_back_to_before_the_run(bench, at_
         assert "-as it was" in terminal.seen and "+ruined" in terminal.seen
         terminal.type("r\n")
         assert terminal.end() == 3, terminal.seen
-    question = "[k]eep it, [r]oll back to before the run, [c]hoose a point, see the [d]iff [k]: "
+    question = "[k]eep it, [r]oll back before the run, [c]hoose a point, see the [d]iff [k]: "
     assert terminal.seen.count(question) == 2, terminal.seen
     assert "Went back to checkpoint" in terminal.seen and "safekept undo 2" in terminal.seen
     assert tree_on_disk(bench.project) == before

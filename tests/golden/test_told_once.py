@@ -98,7 +98,7 @@ LACKS = {
     "vault-prune": {"seconds", "vault"},
     "bring-back": {"home"},
     "kit-acknowledge": {"id"},
-    "checkpoint": {"id"},
+    "checkpoint": {"id", "hidden_files"},
     "checkpoints-prune": {"seconds"},
     "checkpoints-clear": {"seconds"},
     "vault-check": {"id"},

@@ -17,6 +17,7 @@ import pytest
 
 from support.places import CHECKOUT
 from support.users.users_world import World, answer, made_world
+from support.vault.closed import open_below
 
 PROJECT = "/home/mallory/code"
 
@@ -30,7 +31,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> World:
 def world(machine: World) -> World:
     """The machine with a project of mallory's, and nothing else of hers or of root's."""
     for place in ("/home/mallory", "/srv/root", "/srv/app", "/var/lib/safekept-projects"):
-        shutil.rmtree(machine.outside(place), ignore_errors=True)
+        shutil.rmtree(open_below(machine.outside(place)), ignore_errors=True)
     os.mkdir(machine.outside("/srv/root"), 0o700)
     machine.directory("/home/mallory")
     machine.give("/home/mallory", "mallory")

@@ -337,6 +337,7 @@ DOING = {
     "plan": "planning",
     "prove": "proving",
     "pull": "fetching",
+    "fetch": "fetching",
     "push": "sending",
     "read": "reading",
     "rebuild": "rebuilding",

@@ -54,6 +54,12 @@ STANDS: dict[str, tuple[str, *tuple[Step, ...]]] = {
     "snapshot forget": (_STAYS, NextStep("snapshot list", before="See how it stands:")),
     "snapshot prune": (_STAYS, NextStep("snapshot list", before="See how it stands:")),
     "vault init": (_WHOLE,),
+    "keeper status": (_UNCHANGED,),
+    "keeper serve": ("What it holds is whole",),
+    "keeper acknowledge": (_WHOLE,),
+    "keeper restore": (f"{_STAYS}; run it again, and it goes on",),
+    "keeper install": (f"{_STAYS}; run it again, and it goes on",),
+    "keeper remove": (f"{_STAYS}; run it again, and it goes on",),
     "vault check": (_UNCHANGED,),
     "vault stats": (_UNCHANGED,),
     "vault repair": (

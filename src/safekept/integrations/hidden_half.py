@@ -100,7 +100,7 @@ def keep_apart(call: Call, place: Place, project: str) -> None:
         except FileNotFoundError:
             pass
         os.close(os.open(stamp, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
-        os.utime(stamp)
+        os.utime(stamp, follow_symlinks=False)
         run_apart(Call("hidden", call.host, directory=project), place.environment)
 
 

@@ -88,7 +88,7 @@ class ManifestHistory:
         with room.locked():
             last = next(self.manifests(), None)
             if last is not None and last.root == root:
-                os.utime(self._place(last.number))  # still so
+                os.utime(self._place(last.number), follow_symlinks=False)  # still so
                 return last
             known = set(self.pages(last)) if last is not None else set()
             files, size, points = self._added_up(root, known)

@@ -28,6 +28,7 @@ REASONS = {
         "actions/restoring/rebuild_build.py": 5,
         "actions/restoring/rebuild_target.py": 3,
         "checkpoints/rollback/unpacking.py": 2,
+        "checkpoints/store/repositories/recreating.py": 1,
         "integrations/helper/server.py": 1,
     },
     "in the area of a landing, 0700, by whom the home belongs to": {
@@ -42,7 +43,14 @@ REASONS = {
     },
     "the one place that changes modes, where a system has no other way": {"core/files/tree.py": 1},
     "a key that whoever runs the command named, and may mean a link": {"actions/vault/keys/key_file.py": 1},
-    "root's own names all the way": {"core/owner/handover.py": 1},
+    "root's own names all the way": {
+        "actions/keeper/install.py": 3,
+        "cli/commands/keeper/serve.py": 3,
+        "core/owner/handover.py": 1,
+    },
+    "the socket of the keeper, under a name that it has just made in a directory of its own": {
+        "keeper/server.py": 1
+    },
     "what the demo made a moment ago": {"cli/commands/demo/home.py": 4},
 }
 

@@ -27,7 +27,7 @@ def bring_files(context: UserContext) -> list[str]:
         durable_write(path, content, 0o600)
         # The next look sees that it is the same as its copy.
         facts = os.stat(copy)
-        os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+        os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns), follow_symlinks=False)
         made.append(path)
     return made
 
