@@ -54,7 +54,7 @@ CALLS = {
     "vault close": "",
     "vault prune": "--dry-run",
     "keeper status": "!",
-    "keeper acknowledge": "!",
+    "keeper acknowledge": "! nobody",
     "keeper restore": "! --dry-run",
     "checkpoint create": "project",
     "checkpoint status": "",
