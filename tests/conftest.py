@@ -166,6 +166,13 @@ def program(name: str) -> str:
     return str(found)
 
 
+@pytest.fixture
+def several_users() -> None:
+    """For what only root can try: to be now one user and now another."""
+    if os.geteuid() != 0:
+        missing_part("needs root, to have several users")
+
+
 @pytest.fixture(scope="session")
 def hermes() -> str:
     """The real `hermes` 0.19.0. Run it with HOME and HERMES_HOME set to throwaway places."""

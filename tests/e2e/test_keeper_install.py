@@ -15,6 +15,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from conftest import missing_part
+
+# Loaded before rights are given away: this Python may lie where only root can read.
+from safekept.actions.keeper import becoming_root  # noqa: F401
 from safekept.actions.keeper.keeper_status import keeper_status
 from safekept.actions.keeper.program_trust import writable_part
 from safekept.core.owner import open_to_others
@@ -160,7 +164,7 @@ def test_code_that_others_can_change_is_refused_with_the_commands_for_roots_own(
 
 def test_every_part_that_others_can_change_is_found(tmp_path):
     if os.geteuid() != 0:
-        pytest.skip("needs root, to give files away")
+        missing_part("needs root, to give files away")
     place = tempfile.mkdtemp(prefix="safekept-trust-", dir="/opt" if os.path.isdir("/opt") else "/")
     try:
         os.chmod(place, 0o755)
@@ -211,7 +215,7 @@ def test_with_systemd_its_units_are_written_started_and_taken_back(roots_own):
 def test_systemd_understands_the_units(tmp_path):
     program = shutil.which("systemd-analyze")
     if program is None:
-        pytest.skip("MISSING REAL PART: systemd-analyze")
+        missing_part("systemd-analyze")
     paths = []
     for path, text in unit_files(("/bin/true",), str(tmp_path)).items():
         with open(path, "w") as file:

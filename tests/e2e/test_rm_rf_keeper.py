@@ -25,7 +25,7 @@ from support.users.unprivileged import as_nobody
 
 SAFEKEPT = os.path.join(CHECKOUT, "safekept")
 AGENT = 61_003
-needs_users = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to have several users")
+needs_users = pytest.mark.usefixtures("several_users")
 WAYS = {
     "rm": 'rm -rf "$HOME"',
     "find": 'find "$HOME" -delete',

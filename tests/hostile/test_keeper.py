@@ -40,7 +40,7 @@ from support.users.unprivileged import as_nobody
 FILES = {f"vault/snapshots/{number}": b"%d" % number * 5000 for number in range(10)}
 #: Nobody waits longer than this, whatever somebody else does.
 STARVED = 10.0
-needs_users = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to have several users")
+needs_users = pytest.mark.usefixtures("several_users")
 
 
 @pytest.fixture(scope="module")
