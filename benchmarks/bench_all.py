@@ -28,6 +28,8 @@ QUICK = {
     "vault": ["--size", "0.1", "--days", "2", "--growth", "", "--snapshots", ""],
     "lean": ["--size", "0.1", "--days", "0"],
     "belt": ["--rounds", "3"],
+    "keeper": ["--rounds", "2"],
+    "hidden": ["--scale", "0.05", "--rounds", "3", "--turns", "3"],
     "guard": ["--size", "0.1", "--rounds", "2", "--growth", ""],
     "ui": ["--quick", "--rounds", "3"],
     "push": ["--size", "0.1", "--rounds", "1", "--nights", "1"],

@@ -108,6 +108,9 @@ def verdicts(large: dict[str, object], small: dict[str, object]) -> list[Verdict
         assert isinstance(value, int | float)
         return float(value)
 
+    def pace(name: str) -> float:
+        return number(large, name) / number(small, name)
+
     view = number(large, "first_view_seconds") / number(large, "status_seconds")
     page = number(large, "timeline_bytes") / number(small, "timeline_bytes")
     return [
@@ -115,6 +118,12 @@ def verdicts(large: dict[str, object], small: dict[str, object]) -> list[Verdict
         held("ui", "complete first view: KB in all", number(large, "first_view_bytes") / 1024),
         held("ui", "memory of the server", number(large, "memory_bytes") / 1e6),
         held("ui", "bytes of a page of the timeline, relative to a tenth of the history", page),
+        held(
+            "ui",
+            "time of a page of the timeline, relative to a tenth of the history",
+            pace("timeline_seconds"),
+        ),
+        held("ui", "the same of a project's", pace("project_timeline_seconds")),
     ]
 
 

@@ -7,6 +7,7 @@ developer's machine, listed again at the end, and a failure where `CI=true`.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import signal
@@ -18,6 +19,8 @@ from collections.abc import Callable, Iterator
 import hypothesis
 import pytest
 
+import safekept.actions.vault.keys.keys as actions_keys
+import safekept.vault.repo.keys as vault_keys
 from support.commands.in_process import run_here
 from support.home.homes import LiveWriter, make_hermes_home
 from support.offsite.servers import (  # noqa: F401 - fixtures for every test
@@ -99,6 +102,8 @@ def in_memory() -> str:
 
 
 ROOM_IN_MEMORY = 6 << 30
+#: As little as still counts as a passphrase and not as a generated key.
+QUICK_PASSPHRASE = vault_keys.Cost(16384, 8, 1)
 HOME = pytest.StashKey[str]()
 
 # How long an example takes says more about the machine than about us. In CI everybody has the same examples,
@@ -194,6 +199,22 @@ def same_priority(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     before = os.getpriority(os.PRIO_PROCESS, 0)
     yield
     assert os.getpriority(os.PRIO_PROCESS, 0) == before, "this test lowered the priority of all that follow"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def derived_once() -> Iterator[None]:
+    """Whoever opens a key file again in this process is given what was derived the first time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vault_keys, "_derive", functools.lru_cache(4096)(vault_keys._derive))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def quick_passphrases(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process a passphrase costs a twelfth of what it costs people, but for `stretched` tests."""
+    if request.node.get_closest_marker("stretched") is None:
+        for module in (vault_keys, actions_keys):
+            monkeypatch.setattr(module, "FOR_PASSPHRASE", QUICK_PASSPHRASE)
 
 
 @pytest.fixture(autouse=True)

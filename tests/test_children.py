@@ -40,6 +40,7 @@ REASONS = {
     "keeper/server.py": "our own code for one caller; each question has a deadline that ends the process",
     "integrations/helper/client.py": "a shell that starts the helper and ends at once",
     "integrations/hermes/plugin/commands.py": "the user's own command, in front of the user",
+    "integrations/hermes/plugin/link.py": "our own code with one call to do, which nobody waits for",
     "integrations/run/watcher_process.py": "our own code with a checkpoint to take; its end has a deadline",
 }
 

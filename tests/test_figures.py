@@ -78,13 +78,14 @@ def test_a_rollback_in_a_project_loads_no_module_of_vault_or_home():
 
 
 #: The most modules of safekept that each takes in, and of everything. A command that needs another one may
-#: have it; one that only might need it imports it where it is used.
+#: have it; one that only might need it imports it where it is used. Those of `core/platform` are
+#: small, and some of them are in every command.
 BUDGETS = {
-    "status": (215, 380),
-    "rollback": (105, 250),
-    "rollback 1 --dry-run": (114, 256),
-    "doctor": (240, 445),
-    "snapshot list": (98, 252),
+    "status": (220, 380),
+    "rollback": (114, 256),
+    "rollback 1 --dry-run": (125, 266),
+    "doctor": (247, 447),
+    "snapshot list": (102, 252),
     "log": (54, 178),
 }
 

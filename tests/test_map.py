@@ -32,11 +32,14 @@ WITH_DOORS = (
     "archive",
     os.path.join("core", "files"),
     os.path.join("core", "objects"),
+    os.path.join("core", "platform"),
     os.path.join("core", "sqlite"),
 )
 MOST_MODULES, MOST_DOORS = 16, 12
 #: Modules that run as a process of their own and speak to their parent over their streams.
 PROCESSES = {os.path.join("core", "sqlite", "helper.py")}
+#: Reads one variable, which is for tests only and must hold before any face is there.
+SWITCHES = os.path.join("core", "platform", "system.py")
 #: Reads commands again that were written down as text.
 NEXT_STEP = os.path.join("core", "next_step.py")
 #: Texts that stay as they are: what a file of the host says about itself, by which it is found later.
@@ -271,10 +274,28 @@ def test_only_faces_talk_to_people_or_read_the_environment():
         uses = talks_to_people(tree)
         if path in PROCESSES:
             uses = [use for use in uses if not use.startswith("sys.")]
+        if path == SWITCHES:
+            uses = uses[1:]
         if uses:
             found[path] = uses
     assert found == {}
     assert {path for path, _, _ in modules()} >= PROCESSES, "a process that is gone may not stay on the list"
+
+
+#: Actions that look a variable of the caller up by its name, and why.
+VARIABLES = {
+    "actions/base/context.py": "here each gets a name and a type; a layout names the variable of its home",
+    "actions/offsite/elsewhere.py": "where S3 and rclone would go is said by variables of theirs",
+}
+
+
+def test_actions_hand_the_environment_on_and_look_nothing_up_in_it():
+    found = set()
+    for path, room, tree in modules():
+        read = re.compile(r"\bcaller\.environment(\[|\.get\()")
+        if room == "actions" and read.search(ast.unparse(tree)):
+            found.add(path)
+    assert found == VARIABLES.keys()
 
 
 def commands_as_text(tree: ast.Module) -> list[str]:
@@ -299,6 +320,63 @@ def test_below_the_faces_a_command_is_words_and_not_text():
     assert commands_as_text(ast.parse('"""Like `safekept undo`."""')) == []
     assert commands_as_text(ast.parse('x = f"Then: `safekept undo {name}`"')) == [
         "'Then: `safekept undo' in line 1"
+    ]
+
+
+#: Who takes the facts of a line as they stand, and why. Everything else reads the class of the verb.
+AS_WRITTEN = {
+    "actions/base/operations/facts.py": "the reader itself",
+    "actions/base/record.py": "adds who acted before the line is written",
+    "actions/archives/output.py": "of a sealed archive they stand for the manifest that nobody can read",
+    "actions/undo/operation.py": "`log ID` and the page show everything, also what no class knows",
+}
+#: What else has facts of that name: an error's own.
+ERRORS = {"error", "refused", "self"}
+
+
+def untyped_reads(tree: ast.Module) -> list[str]:
+    """Reads of a line's facts by the name of one: `.facts.get("x")`, `.facts["x"]`, `in x.facts`."""
+    found = []
+    for node in ast.walk(tree):
+        taken: list[ast.expr] = []
+        if (isinstance(node, ast.Attribute) and node.attr == "get") or isinstance(node, ast.Subscript):
+            taken = [node.value]
+        elif isinstance(node, ast.Compare) and any(isinstance(one, ast.In | ast.NotIn) for one in node.ops):
+            taken = node.comparators
+        found += [
+            f"{ast.unparse(one)} in line {one.lineno}"
+            for one in taken
+            if isinstance(one, ast.Attribute) and one.attr == "facts"
+            if not (isinstance(one.value, ast.Name) and one.value.id in ERRORS)
+        ]
+    return found
+
+
+def test_a_line_of_the_journal_is_read_by_the_class_of_its_verb():
+    """The type checker refuses any other way: to it, the facts of a line are an object and no mapping."""
+    kept = [path for path, _, tree in modules() if "written_facts" in {*imported_last_names(tree)}]
+    assert {*kept, "actions/base/operations/facts.py"} == AS_WRITTEN.keys()
+    assert {path: reads for path, _, tree in modules() if (reads := untyped_reads(tree))} == {}
+    journal = next(tree for path, _, tree in modules() if path == os.path.join("core", "journal.py"))
+    record = next(node for node in journal.body if isinstance(node, ast.ClassDef) and node.name == "Record")
+    types = {
+        ast.unparse(one.target): ast.unparse(one.annotation)
+        for one in record.body
+        if isinstance(one, ast.AnnAssign)
+    }
+    assert types["facts"] == "object"
+
+
+def imported_last_names(tree: ast.Module) -> set[str]:
+    return {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+
+
+def test_planted_reads_of_the_journal_are_named():
+    planted = ast.parse('entry.facts.get("home")\nline.facts["a"]\n"b" in one.facts\nerror.facts["c"]')
+    assert untyped_reads(planted) == [
+        "line.facts in line 2",
+        "one.facts in line 3",
+        "entry.facts in line 1",
     ]
 
 
@@ -368,6 +446,17 @@ def test_no_class_name_stands_twice_on_a_floor_without_a_reason():
     found = classes_twice()
     assert {name: where for name, where in found.items() if name not in TWICE} == {}
     assert TWICE.keys() - found.keys() == set(), "a reason that is no longer needed may not stay"
+
+
+#: Each names one class in the whole tree: what is wrong, the answer to it, what was done, what to do next.
+ONE_CLASS = ("Finding", "Verdict", "Operation", "NextStep")
+
+
+def test_the_words_of_the_verdict_name_one_class_each():
+    defined = [
+        node.name for _, _, tree in modules() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+    ]
+    assert {name: defined.count(name) for name in ONE_CLASS} == dict.fromkeys(ONE_CLASS, 1)
 
 
 def test_no_room_is_called_utils():

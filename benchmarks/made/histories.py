@@ -69,7 +69,7 @@ def make_checkpoints(context: UserContext, code: str, projects: int, each: int) 
                 path = os.path.join(store.repository, "refs", "safekept", identity, point.id)
                 with open(path, "w", encoding="ascii") as file:
                     file.write(point.commit + "\n")
-            store.note(points)
+            store.note(reversed(points))  # the oldest first, as they would have come
     return made
 
 

@@ -56,6 +56,11 @@ PROMISES: dict[str, dict[str, Promise]] = {
         "a warm snapshot with it, relative to one without": _at_most(1.03),
         "a checkpoint with it: milliseconds more": _at_most(1, " ms"),
     },
+    "keeper": {
+        "a warm snapshot with it, relative to one without": _at_most(1.05),
+        "a warm turn with it, relative to one without": _at_most(1.05),
+        "its bytes on disk, relative to vault and checkpoints": _at_most(1.5),
+    },
     "checkpoints": {
         "1,000 files: one changed: times faster than Hermes": Promise(5),
         "one changed: times faster than Hermes": Promise(8),
@@ -73,6 +78,11 @@ PROMISES: dict[str, dict[str, Promise]] = {
         "guard beyond its command, relative to an unchanged snapshot": _at_most(1.5),
         "the same in processor seconds": _at_most(1.5),
         "peak memory of guard": _at_most(300, " MB"),
+    },
+    "hidden": {
+        "a warm call, relative to the visible half alone": _at_most(1.5),
+        "99th percentile of a warm call": _at_most(250, " ms"),
+        "peak memory of the first time": _at_most(200, " MB"),
     },
     "hooks": {
         "plugin, times less than Hermes's own": Promise(8),
@@ -111,6 +121,8 @@ PROMISES: dict[str, dict[str, Promise]] = {
         "complete first view: KB in all": _at_most(300, " KB"),
         "memory of the server": _at_most(150, " MB"),
         "bytes of a page of the timeline, relative to a tenth of the history": _at_most(1.1),
+        "time of a page of the timeline, relative to a tenth of the history": _at_most(1.5),
+        "the same of a project's": _at_most(1.5),
     },
     "vault": {
         "first: times faster than restic": Promise(2),

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
+import time
 
 from safekept.core.files.belt import change_named
+
+_TRIES = 40
 
 
 class Scratch(tempfile.TemporaryDirectory[str]):
     """A temporary directory that goes with everything in it."""
 
     def cleanup(self) -> None:
-        open_below(self.name)
-        super().cleanup()
+        """Work that was begun behind a command may still write: a run's figures are not lost for that."""
+        for _ in range(_TRIES):
+            open_below(self.name)
+            try:
+                super().cleanup()
+                return
+            except OSError:
+                time.sleep(0.5)
+        print(f"Not removed, since something still writes there: {self.name}", file=sys.stderr)
 
 
 def open_below(place: str) -> None:

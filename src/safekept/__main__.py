@@ -12,7 +12,7 @@ def main() -> None:
 
         code = lean(arguments)
         if code is not None:
-            os._exit(code)  # nothing is open, and nobody waits for an interpreter to be taken apart
+            os._exit(code)  # nothing is open, and taking an interpreter apart takes time
     if sys.flags.no_site:
         from safekept.integrations.entry import with_packages
 

@@ -15,10 +15,11 @@ import pytest
 
 from safekept.core.objects import NotThere, Taken
 from safekept.core.objects.base import Below, checked, checked_prefix
-from safekept.core.objects.errors import PlaceMissing
+from safekept.core.objects.errors import PlaceMissing, PlaceRefused
 from safekept.core.objects.local import LocalObjects
 from safekept.core.objects.memory import MemoryObjects
 from support.offsite.servers import Place
+from support.users.unprivileged import NOBODY, as_nobody, nobodys  # noqa: F401
 
 #: Each makes a place on a server or on this machine.
 PLACES = {
@@ -339,6 +340,32 @@ def test_leftovers_of_broken_writes_are_hidden_and_swept_when_old(request, kind)
         assert list(objects.sweep()) == ["data/ab/.safekept-tmp-99-abc"]
         assert not os.path.exists(left)
         assert names(objects) == [("data/ab/whole", 1)]
+
+
+def test_a_directory_that_is_closed_to_us_hides_no_other(nobodys):  # noqa: F811
+    for name in ("ours/data", "lost+found", "empty"):
+        os.makedirs(os.path.join(nobodys, name))
+    left = os.path.join(nobodys, "ours", "data", ".safekept-tmp-99-abc")
+    for path in (left, os.path.join(nobodys, "ours", "data", "whole")):
+        with open(path, "wb") as file:
+            file.write(b"x")
+    os.utime(left, (1, 1))
+    os.chmod(os.path.join(nobodys, "lost+found"), 0o000)
+    if os.getuid() == 0:
+        os.chown(os.path.join(nobodys, "ours", "data"), NOBODY, NOBODY)
+
+    def look():
+        objects = LocalObjects(nobodys)
+        with pytest.raises(PlaceRefused) as caught:
+            list(objects.list("lost+found/"))
+        listed = [stored.name for stored in objects.list()]
+        return list(objects.directories()), listed, list(objects.sweep()), caught.value.what
+
+    found, listed, swept, what = as_nobody(look)
+    assert listed == ["ours/data/whole"]
+    assert found == ["lost+found", "ours"], "what is closed may hold something"
+    assert swept == ["ours/data/.safekept-tmp-99-abc"] and not os.path.exists(left)
+    assert what == f"`{nobodys}/lost+found` does not let us list it: Permission denied"
 
 
 @pytest.mark.parametrize("kind", ["file", "sftp"])

@@ -12,9 +12,10 @@ import pytest
 
 from safekept.core.objects.local import LocalObjects
 from safekept.core.objects.memory import MemoryObjects
-from safekept.vault.storage import AlreadyStored, FileKind, LocalStorage, MemoryStorage, NotStored
+from safekept.vault.storage import AlreadyStored, FileKind, LocalStorage, NotStored
 from safekept.vault.storage.objects import ObjectStorage
 from support.vault.faulty_storage import FaultyStorage
+from support.vault.memory_storage import MemoryStorage
 
 STORAGES = {
     "local": lambda path: LocalStorage(os.path.join(str(path), "vault")),

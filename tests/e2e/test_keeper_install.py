@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 
@@ -21,12 +20,10 @@ from conftest import missing_part
 from safekept.actions.keeper import becoming_root  # noqa: F401
 from safekept.actions.keeper.keeper_status import keeper_status
 from safekept.actions.keeper.program_trust import writable_part
-from safekept.core.owner import open_to_others
 from safekept.keeper.client import Keeper
 from safekept.keeper.units import unit_files
 from support.commands.waiting import wait_until
 from support.keeper.keepers import name_of, read_all, store_all
-from support.places import CHECKOUT
 from support.users.contexts import throwaway
 from support.users.unprivileged import as_nobody
 from support.users.users_world import World, answer, made_world
@@ -53,8 +50,7 @@ def world() -> Iterator[World]:
 @pytest.fixture
 def roots_own(world: World) -> World:
     """The same, where only root can change the program that the tests run."""
-    if place := open_to_others(sys.executable):
-        pytest.skip(f"others can write in {place}, above this checkout: the keeper is right to refuse it")
+    world.use_roots_own()
     return world
 
 
@@ -71,7 +67,7 @@ def test_install_serve_and_remove(roots_own):
     assert "No systemd runs here" in done.stdout and "keeper serve" in done.stdout
     facts = os.stat(world.outside(STORE))
     assert facts.st_uid == keeper_user(world) and facts.st_mode & 0o777 == 0o700
-    serving = world.start(*_serve(world), user="")
+    serving = world.start(*world.program(), "keeper", "serve", user="")
     try:
         socket = world.outside("/run/safekept-keeper/socket")
         wait_until(lambda: os.path.exists(socket), "the socket")
@@ -81,7 +77,7 @@ def test_install_serve_and_remove(roots_own):
         def store() -> int:
             with Keeper(socket) as keeper:
                 assert keeper.hello()["quota"] == 500_000_000 and keeper.hello()["keep_days"] == 7
-                return int(store_all(keeper, files)["manifest"]["number"])  # type: ignore[index]
+                return store_all(keeper, files).number
 
         assert as_nobody(store, honest) == 1
         with open(f"/proc/{serving.pid}/status") as file:
@@ -125,13 +121,6 @@ def _context(socket: str):
         return throwaway(place, keeper_socket=socket, cache_directory="")
 
 
-def _serve(world: World) -> list[str]:
-    import sys
-
-    start = "import sys; sys.path.insert(0, sys.argv.pop(1)); from safekept.__main__ import main; main()"
-    return [sys.executable, "-I", "-c", start, os.path.join(CHECKOUT, "src"), "keeper", "serve"]
-
-
 def test_only_root_installs_or_removes(world):
     for words in (("install", "--yes"), ("remove", "--yes"), ("acknowledge", "honest")):
         said = as_nobody(lambda words=words: _as_user(*words), world.uid("honest"))
@@ -148,11 +137,9 @@ def _as_user(*words: str) -> str:
 def test_code_that_others_can_change_is_refused_with_the_commands_for_roots_own(roots_own):
     """Root runs a safekept that lies, by a link, in somebody's home directory."""
     world = roots_own
-    world.link("/home/mallory/src", os.path.join(CHECKOUT, "src"), "mallory")
-    words = _serve(world)[:4]
-    done = world.run(
-        *words, "/home/mallory/src", "keeper", "install", "--yes", environment={"HOME": "/srv/root"}
-    )
+    world.link("/home/mallory/src", world.program()[-1], "mallory")
+    words = [*world.program("/home/mallory/src"), "keeper", "install", "--yes"]
+    done = world.run(*words, environment={"HOME": "/srv/root"})
     assert done.returncode == 1 and "keeper-program-not-roots" in done.stderr, done.stderr
     assert "`/home/mallory" in done.stderr and "can be changed by others than root" in done.stderr
     for line in ("sudo python3 -m venv /opt/safekept", "/usr/local/bin/safekept keeper install"):
@@ -183,6 +170,16 @@ def test_every_part_that_others_can_change_is_found(tmp_path):
             spoil()
             assert writable_part([place]) in (code, deep)
             back()
+        theirs, link = os.path.join(place, "theirs"), os.path.join(deep, "link")
+        os.mkdir(theirs)
+        os.chown(theirs, 61_001, 0)
+        for leads in (theirs, os.path.join(theirs, "not-there-yet.py"), os.path.join(theirs, "a", "b.py")):
+            os.symlink(leads, link)
+            assert writable_part([os.path.join(place, "lib")]) == link, leads
+            os.unlink(link)
+        os.symlink(deep, link)
+        assert writable_part([os.path.join(place, "lib")]) == "", "one that leads around in what is root's"
+        os.unlink(link)
         os.chown(place, 61_001, 0)
         assert writable_part([deep]) == deep, "a directory above it is somebody's"
     finally:

@@ -269,6 +269,7 @@ def test_as_another_user_who_was_given_the_disk(gone, nobodys):
     for directory, names, files in os.walk(nobodys):
         for name in (*names, *files):
             os.chown(os.path.join(directory, name), NOBODY, NOBODY)
+    os.mkdir(os.path.join(disk, "lost+found"), 0o700)  # root's, at the top of every ext4 disk
     user = os.path.join(nobodys, "user")
     os.mkdir(user)
     os.chown(user, NOBODY, NOBODY)

@@ -1,7 +1,7 @@
 """An agent empties the home of its user: which step held, and `safekept rebuild` gives back what was there.
 
-As another user of this machine, whom modes bind, by the launcher and in processes of their own. The agent is
-a script that speaks as Claude Code does: it is connected, works in three projects, and then does its harm.
+One user, whose stores a keeper of another owner holds too. Against each harm: the seat belt without that
+keeper, then the keeper where the belt is opened first.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.home.homes import make_hermes_home
-from support.places import CHECKOUT
-from support.users.another_user import as_another_user, give
+from safekept.keeper.client import Keeper
+from support.commands.waiting import wait_until
+from support.keeper.keepers import RunningKeeper, running_keeper
+from support.users.agent_user import AGENT, PROJECTS, SAFEKEPT, AgentUser
+from support.users.unprivileged import as_nobody
 from support.vault.closed import open_below
 
-SAFEKEPT = os.path.join(CHECKOUT, "safekept")
+needs_users = pytest.mark.usefixtures("several_users")
 RMTREE = "python3 -c 'import os, shutil; shutil.rmtree(os.environ[\"HOME\"], ignore_errors=True)'"
 #: What an ordinary clean-up runs.
 HELD = {
@@ -39,10 +41,12 @@ rm -rf ~/.local/share/Trash ~/*.zip
 {SAFEKEPT} snapshot prune 0 --yes
 {SAFEKEPT} vault prune --now --yes
 {SAFEKEPT} checkpoint clear --now --yes
+{SAFEKEPT} keeper remove --store --yes
 {SAFEKEPT} uninstall --stores --yes
 {SAFEKEPT} uninstall --stores --word delete --yes
 {SAFEKEPT} settings seat_belt false
 {SAFEKEPT} vault open
+rm -rf "$KEEPER_STORE"
 rm -rf ~/.local/share/safekept
 chmod -R u+rwx ~
 rm -rf ~/.local/share/safekept ~/.config/safekept
@@ -56,167 +60,122 @@ THROUGH = {
     "chmod first": 'chmod -R u+w "$HOME" && rm -rf "$HOME"',
     "twenty commands": TWENTY,
 }
-PROJECTS = ("work", "notes", "tree")
-
-
-class User:
-    """Somebody with an agent's home, three projects, connected hooks and a schedule."""
-
-    def __init__(self, place: str) -> None:
-        self.place, self.home = place, os.path.join(place, "somebody")
-        self.programs, self.saved = os.path.join(place, "bin"), os.path.join(place, "saved")
-        for path in (self.home, self.programs, self.path(".claude")):
-            os.makedirs(path)
-        make_hermes_home(self.path(".hermes"), profiles=(), awkward=False)
-        self.put(".claude/settings.json", "{}\n")
-        table = os.path.join(place, "table")
-        self.put(
-            os.path.join(self.programs, "crontab"),
-            f'#!/bin/sh\ncase "$1" in -l) cat {table} 2>/dev/null || {{ echo no crontab >&2; exit 1; }};;\n'
-            f"-) cat > {table};;\n-r) rm -f {table};; esac\n",
-            0o755,
-        )
-        give(place)
-        self.begin = as_another_user(place)
-
-    def path(self, *parts: str) -> str:
-        return os.path.join(self.home, *parts)
-
-    def put(self, path: str, text: str, mode: int = 0o644) -> None:
-        path = self.path(path)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(path, mode)
-
-    def run(self, *words: str, told: str = "") -> subprocess.CompletedProcess[str]:
-        environment = {
-            "HOME": self.home,
-            "PATH": f"{self.programs}:{os.environ['PATH']}",
-            "NO_COLOR": "1",
-            "LANG": "C.UTF-8",
-            "SAFEKEPT_HELPER": "0",
-            "GIT_CONFIG_GLOBAL": os.devnull,
-        }
-        return subprocess.run(
-            [*self.begin, *words],
-            **{"env": environment, "cwd": "/", "input": told, "timeout": 300},
-            capture_output=True,
-            text=True,
-        )
-
-    def shell(self, script: str) -> None:
-        done = self.run("sh", "-ec", script)
-        assert done.returncode == 0, (script, done.stderr)
-
-    def safekept(self, *words: str, code: int = 0) -> str:
-        done = self.run(SAFEKEPT, *words)
-        assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
-        return done.stdout
-
-    def turn(self, project: str, number: int) -> None:
-        """One turn of the agent: it changes files, and ends."""
-        about = {"session_id": project, "prompt_id": f"{project}-{number}", "cwd": self.path(project)}
-        about |= {"transcript_path": self.path(".claude", "t.jsonl"), "permission_mode": "default"}
-        tool = {"tool_name": "Bash", "tool_input": {"command": "make it so"}, "tool_use_id": "one"}
-        self.hook({**about, "hook_event_name": "UserPromptSubmit", "prompt": "go on"})
-        self.hook({**about, "hook_event_name": "PreToolUse", **tool})
-        change = f"echo turn {number} >> agent.txt && mkdir -p src && echo x > src/{number}.py"
-        self.shell(f"cd ~/{project} && {change}")
-        self.hook({**about, "hook_event_name": "PostToolUse", **tool, "tool_response": {"stdout": ""}})
-        self.hook({**about, "hook_event_name": "Stop", "stop_hook_active": False})
-
-    def hook(self, event: dict[str, object]) -> None:
-        done = self.run(SAFEKEPT, "hook", "claude-code", told=json.dumps(event))
-        assert (done.returncode, done.stdout) == (0, ""), done
-
-    def files(self, *below: str) -> dict[str, bytes]:
-        found = {}
-        for parent, names, files in os.walk(self.path(*below)):
-            names[:] = [name for name in names if name != ".git"]
-            for name in files:
-                if name == ".git" or name.endswith(("-wal", "-shm")):
-                    continue
-                with open(os.path.join(parent, name), "rb") as file:
-                    found[os.path.relpath(os.path.join(parent, name), self.home)] = file.read()
-        return found
-
-    def everything(self) -> dict[str, bytes]:
-        parts = (*PROJECTS, ".hermes", ".claude")
-        return {path: content for part in parts for path, content in self.files(part).items()}
 
 
 @pytest.fixture(scope="module")
-def furnished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
-    user = User(str(tmp_path_factory.mktemp("rm")))
-    user.shell(
-        """
-        git init -q ~/work && cd ~/work && git config user.email a@b.c && git config user.name a
-        printf 'committed\\n' > kept.txt && git add . && git commit -qm first
-        printf 'not committed\\n' > kept.txt && printf 'new\\n' > untracked.txt
-        git worktree add -q ~/tree -b other
-        mkdir ~/notes && cd ~/notes && printf '{}\\n' > package.json && printf 'idea\\n' > idea.txt
-        """
-    )
-    user.safekept("snapshot", "--home", user.path(".hermes"))
-    user.safekept("connect", "claude-code", "--yes")
-    user.safekept("settings", "schedule.at", "04:10")
-    user.safekept("schedule", "install", "--yes")
-    for project in PROJECTS:
-        for number in (1, 2):
-            user.turn(project, number)
-    for name in (".claude", ".hermes"):
-        user.safekept("snapshot", "--home", user.path(name))
-    subprocess.run(["cp", "-a", user.home, user.saved], check=True)
-    yield user
+def keeper() -> Iterator[RunningKeeper]:
+    with running_keeper() as running:
+        running.start()
+        yield running
+
+
+@pytest.fixture(scope="module")
+def furnished(keeper: RunningKeeper, tmp_path_factory: pytest.TempPathFactory) -> AgentUser:
+    user = AgentUser(str(tmp_path_factory.mktemp("rm")))
+    user.keeper = keeper.socket
+    user.furnish()
+    wait_until(lambda: points(user, keeper) == points_here(user), "everything at the keeper")
+    keeper.stop()
+    subprocess.run(["cp", "-a", keeper.store, f"{keeper.store}-saved"], check=True)
+    return user
 
 
 @pytest.fixture
-def user(furnished: User) -> User:
-    """The same user as before every harm."""
+def user(furnished: AgentUser) -> AgentUser:
+    """The same user as before every harm, with a seat belt and no keeper."""
     if os.path.exists(furnished.home):
         shutil.rmtree(open_below(furnished.home))
-    subprocess.run(["cp", "-a", furnished.saved, furnished.home], check=True)
+    # What still worked behind the last test may have made the directory again.
+    subprocess.run(["cp", "-a", f"{furnished.saved}/.", furnished.home], check=True)
+    furnished.keeper = ""
     return furnished
 
 
-def own_files(user: User) -> dict[str, bytes]:
-    names = ("config.toml", "vault.key")
-    return {path: one for path, one in user.files(".config", "safekept").items() if path.endswith(names)}
+@pytest.fixture
+def kept(user: AgentUser, keeper: RunningKeeper) -> Iterator[AgentUser]:
+    """The same, with a keeper that holds everything."""
+    shutil.rmtree(keeper.store)
+    subprocess.run(["cp", "-a", f"{keeper.store}-saved", keeper.store], check=True)
+    keeper.start()
+    user.keeper = keeper.socket
+    yield user
+    keeper.stop()
 
 
-@pytest.mark.parametrize("way", HELD)
-def test_everything_comes_back_from_what_the_seat_belt_held(way: str, user: User) -> None:
-    before, own = user.everything(), own_files(user)
-    receipts = len(json.loads(user.safekept("log", "--json"))["operations"])
-    assert len(own) == 2
-    user.run("sh", "-c", HELD[way])
-    assert not own_files(user)
-    first, *_ = user.run(SAFEKEPT).stdout.splitlines()
-    what = "your settings and the key" if "beside" in way else "2 homes and 3 projects"
-    assert first == f"ALARM, not protected: {what} are gone; their copies are here"
-    dry = json.loads(user.safekept("rebuild", "--dry-run", "--json"))
-    assert dry["dry_run"] and not own_files(user)
-    done = user.run(SAFEKEPT, "rebuild")
-    assert done.returncode == 0, (done.stdout, done.stderr)
+def points(user: AgentUser, keeper: RunningKeeper) -> int:
+    def asked() -> int:
+        with Keeper(keeper.socket) as caller:
+            return int((caller.hello()["newest"] or {"points": 0})["points"])
+
+    return int(as_nobody(asked, AGENT))
+
+
+def points_here(user: AgentUser) -> int:
+    data = user.path(".local", "share", "safekept")
+    refs = os.path.join(data, "checkpoints", "store", "refs", "safekept")
+    return sum(len(names) for _, _, names in os.walk(refs)) + len(os.listdir(f"{data}/vault/snapshots"))
+
+
+def all_is_back(user: AgentUser, before: dict[str, bytes], own: dict[str, bytes], lines: int) -> None:
+    """To the byte: homes, projects, settings, key; the history, the hooks, the schedule."""
     after = user.everything()
-    assert {path for path in before if after.get(path) != before[path]} == set(), way
-    assert own_files(user) == own
-    assert len(json.loads(user.safekept("log", "--json"))["operations"]) > receipts
+    assert {path for path in before if after.get(path) != before[path]} == set()
+    assert user.own_files() == own
+    assert len(json.loads(user.safekept("log", "--json"))["operations"]) > lines
     assert "safekept" in after[".claude/settings.json"].decode()
     with open(os.path.join(user.place, "table"), encoding="utf-8") as file:
         assert "10 4 * * *" in file.read()
     assert json.loads(user.safekept("schedule", "show", "--json"))["installed"]
     assert "Nothing is gone" in user.safekept("rebuild")
+
+
+@pytest.mark.parametrize("way", HELD)
+def test_everything_comes_back_from_what_the_seat_belt_held(way: str, user: AgentUser) -> None:
+    before, own, repository = user.everything(), user.own_files(), user.repository()
+    lines = len(json.loads(user.safekept("log", "--json"))["operations"])
+    assert len(own) == 2 and json.loads(user.safekept("status", "--json"))["rm_rf"]["step"] == "belt"
+    user.run("sh", "-c", HELD[way])
+    assert not user.own_files()
+    first, *_ = user.run(SAFEKEPT).stdout.splitlines()
+    what = "your settings and the key" if "beside" in way else "2 homes and 3 projects"
+    assert first == f"ALARM, not protected: {what} are gone; their copies are here"
+    dry = json.loads(user.safekept("rebuild", "--dry-run", "--json"))
+    assert dry["dry_run"] and not user.own_files()
+    done = user.run(SAFEKEPT, "rebuild")
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    all_is_back(user, before, own, lines)
+    assert user.repository() == repository, done.stdout
     user.safekept("snapshot", "--home", user.path(".hermes"))
     closed = json.loads(user.safekept("vault", "close", "--json"))["stores"]
     assert len(closed) >= 3 and all(one["closed"] for one in closed)
 
 
 @pytest.mark.parametrize("way", THROUGH)
-def test_what_gets_through_a_seat_belt_is_said_and_never_called_held(way: str, user: User) -> None:
+def test_what_gets_through_a_seat_belt_is_said_and_never_called_held(way: str, user: AgentUser) -> None:
     user.run("sh", "-c", THROUGH[way])
     assert not any(user.files(name) for name in (*PROJECTS, ".hermes"))
     done = user.run(SAFEKEPT, "rebuild")
     assert done.returncode == 10, (done.stdout, done.stderr)
     assert "Nothing of safekept survived on this machine: no vault, no checkpoints, no copies" in done.stderr
+
+
+@needs_users
+@pytest.mark.parametrize("way", [*HELD, *THROUGH])
+def test_everything_comes_back_from_the_keeper(way: str, kept: AgentUser) -> None:
+    """The seat belt is opened before each harm: nothing is left but what the keeper holds."""
+    user, before, own = kept, kept.everything(), kept.own_files()
+    repository, lines = kept.repository(), len(json.loads(kept.safekept("log", "--json"))["operations"])
+    assert json.loads(user.safekept("status", "--json"))["rm_rf"]["step"] == "keeper"
+    user.run("sh", "-c", 'chmod -R u+w "$HOME"')
+    user.run("sh", "-c", {**HELD, **THROUGH}[way])
+    assert not user.own_files()
+    first, *_ = user.run(SAFEKEPT).stdout.splitlines()
+    assert first == "ALARM, not protected: the vault and checkpoints are gone; the keeper has them"
+    dry = user.run(SAFEKEPT, "rebuild", "--dry-run")
+    assert dry.returncode == 0 and not user.own_files(), dry.stderr
+    assert dry.stdout.startswith("The keeper has what is gone of the vault and the checkpoints, as of ")
+    done = user.run(SAFEKEPT, "rebuild")
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    all_is_back(user, before, own, lines)
+    assert user.repository() == repository, done.stdout
+    user.safekept("vault", "check")

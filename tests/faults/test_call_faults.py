@@ -6,6 +6,7 @@ thousands and prints which calls were hit.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ from conftest import missing_part, program
 from support.commands.warm_commands import WarmCommands
 from support.faults.scenarios import SCENARIOS, Scenario
 from support.faults.survey import Survey
+from support.keeper.keepers import running_keeper
 from support.vault.closed import open_below
 
 SAMPLE, FULL = 4, 420
@@ -47,9 +49,12 @@ def quick_place(tmp_path: object) -> Iterator[str]:
 
 
 def storm(scenario: Scenario, base: str, warm: WarmCommands, count: int, seed: int) -> None:
-    survey = Survey(scenario, base, warm, seed)
-    for fault in survey.faults[:count]:
-        survey.attempt(fault)
+    with running_keeper() if scenario.keeper else contextlib.nullcontext() as keeper:
+        if keeper is not None:
+            keeper.start()
+        survey = Survey(scenario, base, warm, seed, keeper)
+        for fault in survey.faults[:count]:
+            survey.attempt(fault)
     print(survey.account())
     assert not survey.broken, f"{len(survey.broken)} of {count}:\n" + "\n".join(survey.broken[:20])
     # A storm that misses what it aims at proves nothing.

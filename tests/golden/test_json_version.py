@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from safekept.cli.documents import VERSION, document_text
+from safekept.cli.console import VERSION, document_text
 from safekept.cli.main import cli
 from support.commands.in_process import spoken
 from support.home.homes import make_hermes_home
@@ -55,7 +55,6 @@ CALLS = {
     "vault prune": "--dry-run",
     "keeper status": "!",
     "keeper acknowledge": "! nobody",
-    "keeper restore": "! --dry-run",
     "checkpoint create": "project",
     "checkpoint status": "",
     "checkpoint list": "",

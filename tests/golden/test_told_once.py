@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pytest
 
 import safekept
-from safekept.actions.base.operations.every import every_verb
+from safekept.actions.base.operations.facts import every_verb
 from safekept.archive import open_archive
 from safekept.core.journal import Journal, Record
 from support.commands.in_process import spoken
@@ -82,6 +82,7 @@ ELSEWHERE = {
     **dict.fromkeys(("pre-update", "pre-migration"), "the document holds that of the snapshot"),
     **dict.fromkeys(("vault-key-add", "vault-key-remove", "vault-join"), "a new key takes a second"),
     **dict.fromkeys(("vault-open", "vault-close"), "the document says how each store is, the line where"),
+    "destination-test": "the document has every place that was tried, the line one of them",
     "rebuild-here": "nothing is gone here; `restoring/rebuild/test_rebuild_here.py` has its document",
     **dict.fromkeys(("vault-repair", "vault-unlock", "doctor"), "nothing is broken here"),
     **dict.fromkeys(("adopt", "checkpoints-adopt", "checkpoints-clear-legacy"), "nothing of Hermes is here"),

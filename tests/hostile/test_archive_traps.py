@@ -5,6 +5,7 @@ Nothing lands outside the target, and what was there before is as it was.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import io
@@ -15,8 +16,15 @@ import zipfile
 
 import pytest
 
+from safekept.archive import open_archive
+from safekept.archive.container.limits import NO_LIMITS, Limits
+from safekept.archive.errors import ArchiveTooLarge
+from safekept.archive.writing import write_archive
+from safekept.core.entries import BytesContent, Entry, Kind
+from safekept.core.next_step import NextStep
 from support.archives import bad_archives as bad
 from support.commands.error_texts import error_code
+from support.home.entry_list import EntryList
 
 #: What marks a zip and its manifest as ours: anybody can write it.
 OWN_COMMENT, OWN_EXTRA = b"safekept-archive 1", b"\x48\x66\x08\x00safekept"
@@ -285,3 +293,32 @@ def test_a_bomb_that_says_it_is_ours_is_refused(tmp_path, run):
     done = run("import", path, "--into", str(tmp_path / "out"), "--yes")
     assert done.code == 1
     assert error_code(done.err) == "archive-too-large", done.err
+
+
+@pytest.mark.parametrize("form", ["zip", "tar.zst"])
+@pytest.mark.parametrize("byte", [b"a", b"\0"], ids=["data", "holes"])
+def test_an_archive_that_says_it_is_ours_has_the_ratio_of_any_other(tmp_path, form, byte):
+    """By what comes out of it, with smaller bounds than a user's; zeros come back as holes, without room."""
+    data = byte * (24 << 20)
+    entry = Entry("skills/large", Kind.FILE, 0o600, 5, len(data), open=lambda: BytesContent(data))
+    path = str(tmp_path / f"a.{form}")
+    write_archive(EntryList([entry]), path, form=form, head={"layout": "hermes"}, closing=dict)
+    limits = Limits(ratio_floor=8 << 20)
+    assert len(data) > 250 * os.path.getsize(path)
+    with open_archive(path, limits) as archive:
+        (found,) = archive
+        for _ in range(2):  # a plan and a landing both read
+            with contextlib.nullcontext() if byte == b"\0" else pytest.raises(ArchiveTooLarge) as raised:
+                with found.open() as content:
+                    read = sum(map(len, content.chunks()))
+            if raised is None:
+                assert read == len(data)
+            else:
+                assert "more than 250 times its size, as bombs do" in raised.value.what
+                assert raised.value.next_steps[1] == NextStep(
+                    "import", ("FILE", "--no-limits"), before="If you do, and there is room for it:"
+                )
+    with open_archive(path, NO_LIMITS) as archive:
+        (found,) = archive
+        with found.open() as content:
+            assert sum(map(len, content.chunks())) == len(data)

@@ -499,6 +499,30 @@ def test_a_killed_keeper_has_lost_nothing_that_it_said_it_has():
         victim(running, lambda own: store_all(own, {**FILES, "vault/new": b"new"}))
 
 
+def test_a_second_keeper_is_refused_and_takes_nothing_from_the_first(keeper):
+    """Started twice by mistake: callers still reach the one that is there."""
+    words = ["keeper", "serve", "--store", keeper.store, "--socket", keeper.socket, "--user", "nobody"]
+    second = keeper.command(words)
+    assert (second.returncode, "already-running" in second.stderr) == (11, True)
+    everything_is_there(keeper)
+
+
+def test_a_keeper_started_anew_waits_for_the_callers_of_the_one_that_was_killed():
+    """Each is served by a process of its own, which outlives a killed keeper by some seconds."""
+    with running_keeper() as running:
+        running.start()
+        victim(running, lambda own: store_all(own, FILES))
+        with new_socket() as silent:
+            silent.settimeout(STARVED)
+            silent.connect(running.socket)
+            silent.send(b'{"do":"hello"}')
+            receive(silent)
+            running.kill()
+            running.start()
+            silent.shutdown(socket.SHUT_RDWR)  # gone as soon as the new one has looked, or a little earlier
+            everything_is_there(running)
+
+
 def test_the_caller_is_who_the_kernel_says(keeper):
     """Credentials that a caller sends along are not what decides."""
     with new_socket() as connection:

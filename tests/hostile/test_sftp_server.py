@@ -70,20 +70,37 @@ def call(work, seconds=PATIENT):
         assert time.monotonic() - began < seconds
 
 
+#: What the server announces for the file that is read; `grows` says more with every question.
+ANNOUNCED = {"grows": 10 << 20, "drip": 1 << 24}
+#: Beside what is asked for: what is under way when it is given up (8 MiB), heads of answers, and a greeting.
+MORE = 10 << 20
+#: A name with its facts, as a server may spell it out.
+A_NAME = 300
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_server_without_end_is_given_up_in_time(kind, path):
-    """Every operation ends, as an error of ours or with what was announced."""
+def test_a_server_without_end_is_given_up_in_time(kind, path, monkeypatch):
+    """Every operation ends, as an error of ours or with what was announced, and takes no more than that."""
+    taken, given, filed = [0], [], channel.Channel._file
+
+    def counting(self, number, body):
+        taken[0] += len(body)
+        filed(self, number, body)
+
+    monkeypatch.setattr(channel.Channel, "_file", counting)
     with contextlib.closing(place(path, kind)) as objects:
-        for work in (
-            lambda: list(objects.list("")),
-            lambda: objects.read("config"),
-            lambda: objects.read("config", 0, 100),
-            lambda: sum(map(len, itertools.islice(objects.stream("config"), 5))),
-            lambda: objects.size("config"),
-            lambda: objects.present(),
-            lambda: objects.room(),
+        for most, work in (
+            (listing.MOST_NAMES * A_NAME, lambda: list(objects.list(""))),
+            (ANNOUNCED.get(kind, 4096), lambda: objects.read("config")),
+            (100, lambda: objects.read("config", 0, 100)),
+            (0, lambda: given.extend(map(len, itertools.islice(objects.stream("config"), 5)))),
+            (0, lambda: objects.size("config")),
+            (0, lambda: objects.present()),
+            (0, lambda: objects.room()),
         ):
+            given, taken[0] = [], 0
             call(work)
+            assert taken[0] <= most + sum(given) + MORE, (most, given, taken)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +19,7 @@ from support.real_hosts.hosts import HOSTS
 from support.real_hosts.installed import version_of
 from support.real_hosts.model import serving
 from support.real_hosts.table import lines
+from support.vault.closed import open_below
 
 #: A project with something for each kind of change.
 FILES = {
@@ -78,8 +82,14 @@ def grounds(tmp_path: Path) -> Iterator[Callable[..., Ground]]:
 @pytest.fixture
 def outside() -> Iterator[str]:
     """A place that a sandbox leaves as it is: it opens /tmp, and replaces /dev/shm."""
-    with tempfile.TemporaryDirectory(dir="/var/tmp", ignore_cleanup_errors=True) as directory:
-        yield directory
+    directory = tempfile.mkdtemp(dir="/var/tmp")
+    yield directory
+    ends = time.monotonic() + 120
+    while os.path.lexists(directory):  # what works behind the last turn makes and closes stores until it ends
+        assert time.monotonic() < ends, f"{directory} is not left alone"
+        open_below(directory)
+        shutil.rmtree(directory, ignore_errors=True)
+        time.sleep(0.2)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -49,12 +49,29 @@ def test_sandboxed_agent_is_told_that_it_cannot_roll_back_there(ground, host):
 
 
 def test_sandboxed_agent_rolls_back_where_it_may_write_to_the_store(ground, host):
+    """An ordinary user's store may be closed, too: a mode can be changed in there, root's attribute not."""
     model = ground.models[host.name]
+    if os.geteuid() == 0:
+        assert ground.safekept("settings", "seat_belt", "false").returncode == 0
     host.open_sandbox(ground, os.path.join(ground.user, ".local", "share", "safekept"))
     steps = [*edit_and_delete(ground), rollback_command(ground)]
     ground.turn(host, model.plays("own", *steps), sandbox=True)
     _, before_deleting, _ = model.true_states("own")
     assert difference(ground.tree(), before_deleting) == {}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's seat belt is an attribute")
+def test_sandboxed_agent_is_told_that_it_cannot_open_the_store_of_root(ground, host):
+    model = ground.models[host.name]
+    host.open_sandbox(ground, os.path.join(ground.user, ".local", "share", "safekept"))
+    steps = [*edit_and_delete(ground), rollback_command(ground)]
+    ground.turn(host, model.plays("own", *steps), sandbox=True)
+    _, _, deleted = model.true_states("own")
+    assert difference(ground.tree(), deleted) == {}
+    said = json.dumps(model.requests[-1])
+    assert "Nothing was changed" in said
+    assert "cannot open what root closed: run the command outside" in said
+    assert "safekept settings seat_belt false" in said
 
 
 def test_sandboxed_agent_rolls_back_by_mcp(ground, host):

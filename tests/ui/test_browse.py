@@ -9,8 +9,10 @@ from urllib.parse import quote
 
 import pytest
 
+from safekept.actions.projects.checkpoint import CheckpointPolicy, take_checkpoint
 from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
 from safekept.ui.diffs import diff_rows
+from support.commands.waiting import wait_until
 from support.ui.served import ServedPage
 from support.users.states import drilled, empty, settled
 
@@ -26,9 +28,6 @@ NAMES = (
     b"n" * 255,
     b"new\nline",
 )
-MANY = 1_050
-#: Far more than a text on a screen may have; no larger file is treated otherwise.
-HUGE = 200 << 20
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +38,6 @@ def user(tmp_path_factory):
     for name in NAMES:
         with open(os.path.join(odd, name), "wb") as file:
             file.write(f"{SCRIPT} in a file \x1b[31m\n".encode())
-    many = os.path.join(state.home, "many")
-    os.mkdir(many)
-    for number in range(MANY):
-        with open(os.path.join(many, f"note-{number:05}.md"), "wb"):
-            pass
-    with open(os.path.join(state.home, "huge.txt"), "wb") as file:
-        file.truncate(HUGE)
     for name, data in (
         ("page.html", f"<html><body>{SCRIPT}</body></html>"),
         ("drawing.svg", f'<svg xmlns="http://www.w3.org/2000/svg">{SCRIPT}</svg>'),
@@ -54,6 +46,14 @@ def user(tmp_path_factory):
             file.write(data)
     with open(os.path.join(state.home, "photo.png"), "wb") as file:
         file.write(b"\x89PNG\r\n\x1a\n" + b"\0" * 64)
+    project = os.path.join(state.user, "code", SCRIPT.replace("/", "_"))
+    os.makedirs(os.path.join(project, ".git"))
+    for name in NAMES[:5]:
+        with open(os.path.join(os.fsencode(project), name), "wb") as file:
+            file.write(f"{SCRIPT} \x1b[31m\n".encode())
+    take_checkpoint(state.context, project, CheckpointPolicy(), reason=SCRIPT, session=SCRIPT)
+    with open(os.path.join(os.fsencode(project), NAMES[0]), "wb") as file:
+        file.write(f"{SCRIPT} changed".encode())
     place = state.context.locate(state.home)
     one = create_snapshot(state.context, SnapshotRequest(place, label=SCRIPT)).id
     drilled(state, one)
@@ -121,27 +121,72 @@ def test_what_somebody_typed_comes_back_as_text(user):
         harmless(answer.text)
 
 
-def test_a_large_directory_comes_a_page_at_a_time(user):
-    page, _, _ = user
-    seen: list[str] = []
-    for number in range(1, 7):
-        text = page.get(f"/browse?path=many&page={number}").text
-        assert len(text) < 120_000
-        seen += [name for name in names_in(text) if name.startswith("note-")]
-    assert len(seen) == len(set(seen)) == MANY
-    found = names_in(page.get("/browse?path=many&name=note-00500").text)
-    assert [name for name in found if name.startswith("note")] == ["note-00500.md"]
+def test_a_project_whose_names_and_files_are_hostile_is_harmless(user):
+    page, state, _ = user
+    about = f"project={quote(os.path.join(state.user, 'code', SCRIPT.replace('/', '_')))}"
+    timeline = page.get(f"/timeline?{about}").text
+    point = html.unescape(re.search(r'href="/point\?([^"]*)"', timeline)[1])
+    for view in ("/point", "/rollback", "/browse"):
+        answer = page.get(f"{view}?{point}")
+        assert answer.status == 200, (view, words_of(answer.text))
+        harmless(answer.text)
+    links = links_in(answer.text)
+    assert len(links) >= 4
+    for link in [*links, f"/timeline?{about}", "/", "/places"]:
+        found = page.get(link)
+        assert found.status == 200, link
+        harmless(found.text)
+        if link.startswith("/browse?"):
+            name = link.partition("path=")[2].partition("&")[0]
+            harmless(page.get(f"/history?{about}&path={name}").text)
+            answer = page.get(link.replace("/browse?", "/download?", 1))
+            assert answer.headers["content-type"] == "application/octet-stream", words_of(answer.text)
 
 
-def test_a_huge_file_is_not_read(user):
-    page, _, _ = user
-    with open(f"/proc/{page.process.pid}/status", encoding="ascii") as file:
-        before = int(re.search(r"VmHWM:\s+(\d+)", file.read())[1])
-    answer = page.get("/browse?path=huge.txt")
-    assert answer.status == 200 and "so it is not shown" in answer.text and "200 MB" in answer.text
-    with open(f"/proc/{page.process.pid}/status", encoding="ascii") as file:
-        after = int(re.search(r"VmHWM:\s+(\d+)", file.read())[1])
-    assert after - before < 50_000, "KB"
+def words_of(text: str) -> str:
+    return " ".join(re.sub(r"<[^>]+>", " ", text).split())
+
+
+EVERY = ("/timeline", "/browse", "/history", "/download", "/rollback", "/restore", "/point", "/snapshot")
+
+
+@pytest.mark.parametrize("field", ["path", "id", "at", "place", "name", "text", "agent", "session", "before"])
+def test_no_word_of_an_address_leads_out(user, field):
+    page, state, one = user
+    project = quote(os.path.join(state.user, "code", SCRIPT.replace("/", "_")))
+    for view in EVERY if field in ("path", "id") else EVERY[:2]:
+        for wrong in ("../../../../etc/passwd", "%00%ff"):
+            for about in (f"id={one}" if field != "id" else "path=SOUL.md", f"project={project}"):
+                answer = page.get(f"{view}?{field}={wrong}&{about}")
+                assert answer.status in (200, 400) and b"root:x:0:0" not in answer.body, (view, about, wrong)
+
+
+@pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "odd/../../passwd", "..", "\0"])
+def test_no_path_of_a_form_leads_out(user, path):
+    """A form that the page made, with another path put into it: neither read, nor made, nor removed."""
+    page, state, one = user
+    made = os.path.join(state.home, "page.html")
+    if os.path.exists(made):
+        os.unlink(made)
+    project = quote(os.path.join(state.user, "code", SCRIPT.replace("/", "_")))
+    points = re.findall(r'href="/point\?([^"]*)"', page.get(f"/timeline?project={project}").text)
+    before = sorted(os.listdir(state.user))
+    for plan, address in (
+        (f"/restore?id={one}&path=page.html", "/do/restore"),
+        (f"/rollback?{html.unescape(points[-1])}", "/do/rollback"),
+    ):
+        shown = page.get(plan).text
+        form = re.search(rf"<form[^>]*action=\"{address}\".*?</form>", shown, re.DOTALL)
+        assert form is not None, words_of(shown)
+        fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form[0]))
+        sent = {name: html.unescape(value) for name, value in fields.items()}
+        answer = page.post(address, {**sent, "path": quote(path), "typed": address.removeprefix("/do/")})
+        assert answer.status in (303, 400)
+        if answer.status == 303:
+            wait_until(lambda at=answer.headers["location"]: "refresh" not in page.get(at).headers, "its end")
+            text = page.get(answer.headers["location"]).text
+            assert 'class="card trouble"' in text and "root:" not in text
+    assert sorted(os.listdir(state.user)) == before and not os.path.exists(made)
 
 
 @pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "odd/../../x", "\0", "..", "./..", ""])

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import http.server
 import os
+import sqlite3
 import threading
+import time
 from functools import partial
 
 import pytest
@@ -35,10 +37,86 @@ def state(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def page(state):
+def calm(state):
+    """The page while no agent is at work yet: for pictures, which should be the same tomorrow."""
     with ServedPage(state.user) as served:
         served.enter()
         yield served
+
+
+@pytest.fixture(scope="module")
+def page(calm, writer):
+    return calm
+
+
+@pytest.fixture(scope="module")
+def writer(state):
+    """An agent at work beside every test here: messages into its database, lines into its log."""
+    over, written = threading.Event(), []
+
+    def work() -> None:
+        database = sqlite3.connect(os.path.join(state.home, "state.db"), timeout=30)
+        columns = [row[1] for row in database.execute("PRAGMA table_info(messages)")]
+        with open(os.path.join(state.home, "logs", "live.log"), "a", encoding="utf-8") as log:
+            while not over.wait(0.05):
+                row = database.execute("SELECT * FROM messages ORDER BY rowid DESC LIMIT 1").fetchone()
+                values = [None if name == "id" else value for name, value in zip(columns, row, strict=True)]
+                with database:
+                    database.execute(f"INSERT INTO messages VALUES ({', '.join('?' * len(values))})", values)
+                log.write("still at work\n")
+                log.flush()
+                written.append(time.time())
+        database.close()
+
+    os.makedirs(os.path.join(state.home, "logs"), exist_ok=True)
+    thread = threading.Thread(target=work)
+    thread.start()
+    yield written
+    over.set()
+    thread.join()
+    assert len(written) > 20, "it was at work all the time"
+
+
+def views(state) -> dict[str, str]:
+    garden = os.path.join(state.user, "code", "garden")
+    return {
+        "today": "/",
+        "timeline": "/timeline",
+        "project": f"/timeline?project={garden}",
+        "snapshot": f"/snapshot?id={state.snapshots[-2]}",
+        "browse": "/browse",
+        "memory": "/browse?path=memories/MEMORY.md",
+        "file": f"/browse?path={SKILL}",
+        "history": "/history?path=memories/MEMORY.md",
+        "project-file": f"/history?project={garden}&path=plan.md",
+        "proof": "/proof",
+        "places": "/places",
+        "plan": f"/restore?path=memories/MEMORY.md&id={state.snapshots[-3]}",
+        "work": "/work",
+        "nothing": "/nowhere",
+    }
+
+
+#: Name: address, colours, width, what is clicked first.
+PICTURES = {
+    "today": ("today", "light", 1280),
+    "today-dark": ("today", "dark", 1280),
+    "today-phone": ("today", "light", 360),
+    "timeline": ("timeline", "light", 1280),
+    "diff": ("snapshot", "light", 1280),
+    "restore-plan": ("plan", "light", 1280),
+}
+
+
+def test_pictures_of_every_view_can_be_taken(browser, calm, state, tmp_path):
+    place = os.environ.get("PAGE_PICTURES") or str(tmp_path)
+    for name, (view, scheme, width) in PICTURES.items():
+        tall = 780 if width < 500 else 900
+        size = {"width": width, "height": tall}
+        with tab(browser, calm, color_scheme=scheme, viewport=size, device_scale_factor=1.5) as one:
+            one.goto(calm.origin + views(state)[view])
+            one.screenshot(path=os.path.join(place, f"{name}.png"))
+        assert os.path.getsize(os.path.join(place, f"{name}.png")) > 10_000
 
 
 def deleted(state) -> tuple[str, bytes]:
@@ -128,24 +206,6 @@ def test_what_replaces_is_not_sent_without_the_word(browser, page, state):
     assert is_back(soul, before)
 
 
-def views(page, state) -> dict[str, str]:
-    garden = os.path.join(state.user, "code", "garden")
-    return {
-        "today": "/",
-        "timeline": "/timeline",
-        "project": f"/timeline?project={garden}",
-        "snapshot": f"/snapshot?id={state.snapshots[-2]}",
-        "browse": "/browse",
-        "file": "/browse?path=memories/MEMORY.md",
-        "history": "/history?path=memories/MEMORY.md",
-        "proof": "/proof",
-        "places": "/places",
-        "plan": f"/restore?path=memories/MEMORY.md&id={state.snapshots[-3]}",
-        "work": "/work",
-        "nothing": "/nowhere",
-    }
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_everybody_can_read_every_view(browser, page, state, scheme):
     """axe-core finds nothing: names, landmarks, contrast, order of headings."""
@@ -153,7 +213,7 @@ def test_everybody_can_read_every_view(browser, page, state, scheme):
 
     found = {}
     with tab(browser, page, color_scheme=scheme, bypass_csp=True) as one:
-        for name, address in views(page, state).items():
+        for name, address in views(state).items():
             one.goto(page.origin + address)
             one.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
             for rule in Axe().run(one).response["violations"]:
@@ -164,7 +224,7 @@ def test_everybody_can_read_every_view(browser, page, state, scheme):
 @pytest.mark.parametrize("width", [360, 1440])
 def test_no_view_is_wider_than_the_screen(browser, page, state, width):
     with tab(browser, page, viewport={"width": width, "height": 800}) as one:
-        for name, address in views(page, state).items():
+        for name, address in views(state).items():
             one.goto(page.origin + address)
             assert one.evaluate("document.documentElement.scrollWidth") <= width, name
 
@@ -232,25 +292,3 @@ def test_a_page_of_another_origin_can_neither_read_nor_send_nor_frame(browser, p
         server.server_close()
     assert page.get("/timeline?kind=snapshots").text.count("<time ") == before
     assert page.get("/work").text.count("/do/") == 0 and "Snapshot of" not in page.get("/work").text
-
-
-#: Name: address, colours, width, what is clicked first.
-PICTURES = {
-    "today": ("today", "light", 1280),
-    "today-dark": ("today", "dark", 1280),
-    "today-phone": ("today", "light", 360),
-    "timeline": ("timeline", "light", 1280),
-    "diff": ("snapshot", "light", 1280),
-    "restore-plan": ("plan", "light", 1280),
-}
-
-
-def test_pictures_of_every_view_can_be_taken(browser, page, state, tmp_path):
-    place = os.environ.get("PAGE_PICTURES") or str(tmp_path)
-    for name, (view, scheme, width) in PICTURES.items():
-        tall = 780 if width < 500 else 900
-        size = {"width": width, "height": tall}
-        with tab(browser, page, color_scheme=scheme, viewport=size, device_scale_factor=1.5) as one:
-            one.goto(page.origin + views(page, state)[view])
-            one.screenshot(path=os.path.join(place, f"{name}.png"))
-        assert os.path.getsize(os.path.join(place, f"{name}.png")) > 10_000

@@ -9,6 +9,7 @@ import socket
 import pytest
 
 from safekept.ui.admission import LINK_LIFETIME, Admission, PageAddress
+from safekept.ui.application import CHANGES
 from support.ui.served import ServedPage
 from support.users.states import empty
 
@@ -170,6 +171,24 @@ def test_a_form_that_the_browser_says_is_not_ours_is_refused(page):
 def test_a_form_without_its_token_is_refused(page, token):
     answer = page.post("/snapshot", token)
     assert answer.status == 403 and "This form is old" in answer.text
+
+
+@pytest.mark.parametrize("path", sorted(CHANGES))
+def test_no_changing_address_takes_anything_but_our_own_form(page, path):
+    """Each of them, in every way at once and one by one."""
+    token = re.search(
+        r'action="/do/snapshot"><input type="hidden" name="token" value="(\w+)"', page.get("/").text
+    )
+    refused(page.post(path, {"token": "x"}, Origin="http://evil.example"))
+    refused(page.post(path, {"token": "x"}, Origin=f"http://localhost:{page.authority.split(':')[1]}"))
+    refused(page.post(path, {"token": "x"}, Sec_Fetch_Site="cross-site"))
+    refused(page.post(path, {"token": "x"}, Cookie=""))
+    refused(page.post(path, {"token": "x"}, Host="evil.example"), 421)
+    for fields in ({}, {"token": "0" * 64}, {"token": token[1]} if path != "/do/snapshot" else {}):
+        answer = page.post(path, fields)
+        assert answer.status == 403 and "This form is old" in answer.text, "a token is good for one address"
+    assert page.get(path).status in (404, 405)
+    assert "Snapshot of" not in page.get("/work").text
 
 
 def test_only_forms_are_taken(page):

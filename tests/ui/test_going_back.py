@@ -96,7 +96,7 @@ def test_what_replaces_needs_the_word_and_a_plan_is_good_once(user):
     form = fields_of(plan, "/do/restore")
     assert "Would be replaced: 1 path" in words(plan) and "<strong>restore</strong>" in plan
     wrong = finished(page, page.post("/do/restore", {**form, "typed": "yes"}).headers["location"])
-    assert "the word `restore` was not typed" in words(wrong).lower() and "Nothing was changed" in wrong
+    assert "the word restore was not typed" in words(wrong).lower() and "Nothing was changed" in wrong
     forged = {**form, "typed": "restore", "plan": "x" + form["plan"][1:]}
     assert "cannot be carried out" in finished(page, page.post("/do/restore", forged).headers["location"])
     other = {**form, "typed": "restore", "path": "config.yaml"}
@@ -137,7 +137,7 @@ def test_a_project_goes_back_to_a_checkpoint_and_forward_again(user):
     plan = page.get(html.unescape(point[1]).replace("/point", "/rollback")).text
     form = fields_of(plan, "/do/rollback")
     wrong = finished(page, page.post("/do/rollback", form).headers["location"])
-    assert "the word `rollback` was not typed" in words(wrong).lower()
+    assert "the word rollback was not typed" in words(wrong).lower()
     done = finished(page, page.post("/do/rollback", {**form, "typed": "rollback"}).headers["location"])
     with open(plan_file, encoding="utf-8") as file:
         assert "herbs" in file.read()

@@ -10,11 +10,13 @@ import time
 
 import pytest
 
+from safekept.actions.keeper.keeper_status import KeeperStatus
 from safekept.actions.page.copies import DELETED, DISK, MACHINE, THIEF, copies_of
 from safekept.actions.page.days import BEFORE, KEPT, OVERDUE, UNCHANGED, WAITING, last_days
 from safekept.actions.status.changed_since import ChangedSince
 from safekept.actions.status.home_summary import TakenSnapshot
 from safekept.actions.status.status import look
+from safekept.keeper.history import Manifest
 from support.ui.months import month
 from support.ui.served import ServedPage
 from support.users.states import DAY, alarmed, empty, fresh, write
@@ -111,6 +113,28 @@ def test_a_copy_is_said_to_survive_only_what_it_does(kept, tmp_path):
     _, attic = copies_of(kept.context.changed(destinations=_attic(kept)), no_way_in)
     assert not any(one.holds for one in attic.survives)
     assert "what opens it is on this machine only" in attic.survives[0].why
+
+
+def test_the_keeper_is_among_the_copies_and_says_what_it_survives(kept):
+    """Its own answers are made up here; a real keeper is asked in tests/hostile and tests/e2e."""
+    status = look(kept.context)
+    newest = Manifest(number=3, time=1.0, root="r", files=9, bytes=9, points=1)
+    good = KeeperStatus("/run/keeper.sock", newest=newest, confirmed=status.time - 60)
+
+    def survives(keeper):
+        _, copy = copies_of(kept.context, dataclasses.replace(status, keeper=keeper))
+        assert copy.name == "The keeper"
+        return {one.danger: one.holds for one in copy.survives}, copy
+
+    found, copy = survives(good)
+    assert found == {DISK: False, MACHINE: False, DELETED: True, THIEF: False} and not copy.trouble
+    found, copy = survives(dataclasses.replace(good, why_not="this user can become root"))
+    assert found[DELETED] is False and "become root" in copy.trouble
+    found, copy = survives(KeeperStatus("/run/keeper.sock", wrong="The keeper does not answer"))
+    assert found[DELETED] is None and copy.trouble == "The keeper does not answer"
+    found, copy = survives(dataclasses.replace(good, newest=None))
+    assert not any(found.values()) and copy.newest == 0.0
+    assert "full" in survives(dataclasses.replace(good, full=1.0))[1].trouble
 
 
 def _attic(kept):

@@ -99,11 +99,13 @@ class Checkpoints:
         *,
         files: Iterable[PathLike] = (),
         overwrite_mine: bool = False,
+        git: bool = False,
         dry_run: bool = False,
     ) -> RolledBack:
         """Go back to a point of the list, by its number or id; with `files` only those.
 
-        Files that the user changed after the agent's last turn stay, unless `overwrite_mine`. With `dry_run`
+        Files that the user changed after the agent's last turn stay, unless `overwrite_mine`. With `git` the
+        project's repository goes back, too: branches, tags, HEAD, stashes, index. With `dry_run`
         the answer is the plan. What is replaced is kept: `undo()` brings it back.
 
         >>> checkpoints = safekept.Checkpoints(project)
@@ -119,10 +121,10 @@ class Checkpoints:
         names = texts(files)
         with _points(current_user(), self.directory) as points:
             target = points.resolve(str(point))
-            if target.kind == HOME:
+            if target.kind == HOME and not git:
                 return _roll_home_back(self.directory, target.id, names, dry_run)
             go = points.plan if dry_run else points.apply
-            return _rolled_back(go(target, names, overwrite_mine=overwrite_mine))
+            return _rolled_back(go(target, names, overwrite_mine=overwrite_mine, git=git))
 
     def undo(self, *, overwrite_mine: bool = False, dry_run: bool = False) -> RolledBack:
         """Take the last rollback back: of this project, or of files of an agent's home asked for here.

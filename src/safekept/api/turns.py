@@ -30,7 +30,7 @@ class Turn:
 
     @property
     def _off(self) -> bool:
-        """Whether this session, or whoever started it, wants no checkpoints."""
+        """Whether this session, or the environment it was started with, wants no checkpoints."""
         from safekept.actions.hosts.sessions import switch
 
         here = self._user.context

@@ -169,7 +169,7 @@ class RolledBack:
     complete: bool = True
     operation: str = ""
     not_covered: tuple[Missing, ...] = ()  # in the project now, and in no checkpoint
-    gone: tuple[Missing, ...] = ()  # not covered then, and not there any more: nobody brings that back
+    gone: tuple[Missing, ...] = ()  # not covered then, and not there any more: it cannot be brought back
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""A command of root's about somebody's project: it begins again as that somebody, who also keeps the points.
+"""A command of root's about a user's project: it begins again as that user, who also keeps the points.
 
-Points lie with whoever owns the project. So `sudo safekept rollback 1` finds what an agent that runs as the
+Points lie with the owner of the project. So `sudo safekept rollback 1` finds what an agent that runs as the
 user kept there, and nothing that the user put into the project is met by root.
 """
 
@@ -35,7 +35,7 @@ _LEFT_ALONE = (
 
 
 def begin_as_owner(place: str) -> None:
-    """Return at once, or never: as root, in somebody's place, the command line is run as that user."""
+    """Return at once, or never: as root, in a user's place, the command line is run as that user."""
     owner = foreign_owner(place)
     if owner is None:
         return

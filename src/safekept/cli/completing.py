@@ -38,7 +38,7 @@ _MARKS = ("forget", "unforget", "pin", "unpin")
 
 
 def completer_for(parameter: click.Parameter) -> Completer | None:
-    """Who knows the values of a parameter; None: nobody, or the parameter itself."""
+    """What lists the values of a parameter; None: nothing does, or the parameter itself."""
     place = (parameter.metavar or "").strip("[].")
     if parameter.name == "layout":
         return _layouts

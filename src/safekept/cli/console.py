@@ -7,12 +7,12 @@ document and nothing else. Colour only at a terminal, and never where NO_COLOR i
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import click
 
@@ -23,8 +23,10 @@ from safekept.core.events import Event, Listener
 from safekept.core.next_step import PROGRAM, NextStep, Step, step_text
 from safekept.core.spelling import shell_word, shown
 
-from .documents import document_text
 from .questions import confirm
+
+if TYPE_CHECKING:
+    from .progress import Progress
 
 _Step = TypeVar("_Step", bound=Step)
 
@@ -103,12 +105,12 @@ def screen_width() -> int:
     return _terminal_width() if sys.stdout is not None and sys.stdout.isatty() else 0
 
 
-def _width_beside() -> int:
+def width_beside() -> int:
     """The same of the terminal that errors and remarks go to."""
     return _terminal_width() if sys.stderr is not None and sys.stderr.isatty() else 0
 
 
-def _prose(text: str, indent: int | None, columns: int) -> str:
+def prose(text: str, indent: int | None, columns: int) -> str:
     """Each line of a text folded, with a hanging indent of its own unless one is given."""
     return "\n".join(
         folded(line, len(line) - len(line.lstrip()) + 2 if indent is None else indent, columns)
@@ -122,12 +124,27 @@ def styled(text: str, **style: Any) -> str:
     return text if plain else click.style(text, **style)
 
 
+#: The shape of documents for programs. Keys are only ever added under the same version; it grows when one is
+#: taken away or means something else, so that a program can refuse what it does not know.
+VERSION = 1
+
+
+def document_text(
+    document: Mapping[str, object],
+    indent: int | None = 2,
+    default: Callable[[object], object] | None = None,
+) -> str:
+    """The document with its version first. What is in it may have a version of its own, one level down."""
+    rest = {name: value for name, value in document.items() if name != "version"}
+    return json.dumps({"version": VERSION, **rest}, indent=indent, default=default)
+
+
 class Console:
     """One command's way of talking."""
 
     #: Whether results go to stderr, because stdout belongs to a program that the command runs.
     beside: ClassVar[bool] = False
-    #: The bar on the screen. There is one screen, so whoever speaks next can take it away.
+    #: The bar on the screen. There is one screen, so the next line can take it away.
     _progress: ClassVar[Progress | None] = None
 
     def __init__(self, *, as_json: bool, program: str = "safekept") -> None:
@@ -157,10 +174,10 @@ class Console:
     def line(self, text: Step = "", indent: int | None = None, /, **style: Any) -> None:
         """A line of the result, for a person; at a terminal, broken at words."""
         if not self.as_json:
-            self._echo(_prose(self.step(text), indent, self.columns()), style)
+            self._echo(prose(self.step(text), indent, self.columns()), style)
 
     def verbatim(self, text: str = "", **style: Any) -> None:
-        """Somebody else's line, or one that is copied whole: never broken by us."""
+        """Another program's line, or one that is copied whole: never broken by us."""
         if not self.as_json:
             self._echo(harmless(text), style)
 
@@ -175,7 +192,7 @@ class Console:
 
     def columns(self) -> int:
         """Of the terminal that results go to; 0 where they go elsewhere and are not broken."""
-        return _width_beside() if self.beside else screen_width()
+        return width_beside() if self.beside else screen_width()
 
     def fact(self, label: str, text: Step) -> None:
         """An aligned line: `  Files      412`."""
@@ -200,7 +217,7 @@ class Console:
     def say(self, text: Step, indent: int | None = None) -> None:
         """A line beside the result: to stderr."""
         self._pause()
-        click.echo(_prose(self.step(text), indent, _width_beside()), err=True)
+        click.echo(prose(self.step(text), indent, width_beside()), err=True)
 
     def clear_line(self) -> None:
         """Takes away the `^C` that a terminal shows: what follows would be broken too late."""
@@ -266,6 +283,8 @@ class Console:
         if self.as_json:
             return self._say_notes
         if self.draws():
+            from .progress import Progress
+
             self.finish()
             progress = Console._progress = Progress(self.program)
             progress.start()  # known by then: a Ctrl-C while it starts brings the cursor back
@@ -316,144 +335,6 @@ class Console:
                 progress.held = False
 
 
-#: Phases whose speed people want to see.
-_OVER_A_NETWORK = frozenset({"push", "pull", "send"})
-#: What is being done, in words that stand before a bar. A test holds them against the phases that there are.
-DOING = {
-    "adopt": "adopting",
-    "archive": "packing",
-    "check": "checking",
-    "compare": "comparing",
-    "connect": "connecting",
-    "copy": "copying",
-    "delete": "deleting",
-    "fleet": "looking",
-    "fsck": "checking",
-    "index": "reading index",
-    "look": "looking",
-    "mark": "marking",
-    "marks": "marking",
-    "open": "opening",
-    "plan": "planning",
-    "prove": "proving",
-    "pull": "fetching",
-    "fetch": "fetching",
-    "push": "sending",
-    "read": "reading",
-    "rebuild": "rebuilding",
-    "repack": "repacking",
-    "repair": "repairing",
-    "rollback": "going back",
-    "scan": "finding files",
-    "schedule": "working",
-    "send": "sending",
-    "stage": "preparing",
-    "store": "storing",
-    "swap": "placing files",
-    "test": "trying place",
-    "verify": "verifying",
-}
-
-
-class Progress:
-    """A bar per phase at a terminal. Rich is imported only here."""
-
-    def __init__(self, program: str) -> None:
-        import threading
-
-        self._program = program
-        self._since: dict[str, float] = {}
-        self._one_at_a_time = threading.Lock()  # events come from the threads at work, too
-        self._drawn = self._closed = self.held = False  # held: somebody is asked
-        self._make()
-
-    def _make(self) -> None:
-        from rich.console import Console as RichConsole
-        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as RichProgress
-
-        self._bars = RichProgress(
-            TextColumn("{task.description:<13}"),
-            BarColumn(bar_width=23),
-            TextColumn("{task.fields[amount]}"),
-            TimeElapsedColumn(),
-            console=RichConsole(stderr=True),
-            transient=True,
-        )
-        self._tasks: dict[str, object] = {}
-        self._update: Callable[..., None] = self._bars.update
-
-    def start(self) -> None:
-        self._drawn = True
-        self._bars.start()
-
-    def pause(self) -> None:
-        """Off the screen, while somebody speaks; the next event draws it again below that."""
-        with self._one_at_a_time:
-            if self._drawn:
-                self._drawn = False
-                self._bars.stop()
-
-    def _go_on(self) -> None:
-        with self._one_at_a_time:
-            if not (self._drawn or self._closed or self.held):
-                self._make()
-                self.start()
-
-    def listen(self, event: Event) -> None:
-        if event.text:
-            text = _prose(step_text(event.text, self._program), None, _width_beside())
-            self._bars.console.print(text, markup=False, highlight=False, emoji=False, soft_wrap=True)
-            return
-        if not self._drawn:
-            self._go_on()
-        if event.phase not in self._tasks:
-            words = DOING.get(event.phase, event.phase)
-            self._tasks[event.phase] = self._bars.add_task(words, total=None, amount="")
-            self._since.setdefault(event.phase, time.monotonic())
-        amount = size_text(event.done) if event.unit == "bytes" else f"{event.done:,} {event.unit}"
-        if not event.done and not event.total:  # nothing is counted in it
-            amount = path_text(event.path)
-        if event.total:
-            of = size_text(event.total) if event.unit == "bytes" else f"{event.total:,}"
-            amount = f"{amount} of {of}"
-        seconds = time.monotonic() - self._since[event.phase]
-        if event.phase in _OVER_A_NETWORK and event.done and seconds > 1:
-            amount += f", {size_text(event.done / seconds)}/s"
-        amount += left_text(event.done, event.total, seconds)
-        task = self._tasks[event.phase]
-        if not event.total:
-            self._forget_total(task)
-        self._update(task, completed=event.done, total=event.total or None, amount=amount)
-
-    def _forget_total(self, task: object) -> None:
-        """More came than was expected: the bar moves on and the clock runs, as where no total was known."""
-        for one in self._bars.tasks:
-            if one.id == task and one.total is not None:
-                one.total = one.finished_time = None
-
-    def close(self) -> None:
-        """Off the screen for good: an event that comes late draws nothing."""
-        self._closed = True
-        self.pause()
-
-
-#: Seconds after which the pace says something; less than this is not worth a word.
-_PACE_KNOWN, _WORTH_SAYING = 2.0, 3.0
-
-
-def left_text(done: int, total: int, seconds: float) -> str:
-    """`, about 2 min left`: by the pace so far; nothing where that says nothing yet."""
-    if not 0 < done < total or seconds < _PACE_KNOWN:
-        return ""
-    left = seconds * (total - done) / done
-    if left < _WORTH_SAYING or left > 100 * 3600:
-        return ""
-    if left < 60:
-        return f", about {max(5, round(left / 5) * 5)} s left"
-    return f", about {round(left / 60)} min left" if left < 5400 else f", about {round(left / 3600)} h left"
-
-
 def error_text(error: SafekeptError, program: str = PROGRAM) -> str:
     """The three answers, aligned, readable without colour; at a terminal, broken at words."""
     return _answers(error.code, error.what, error.kept, error.advice(program))
@@ -461,7 +342,7 @@ def error_text(error: SafekeptError, program: str = PROGRAM) -> str:
 
 def _answers(code: str, what: str, kept: str, steps: Sequence[str]) -> str:
     """The sentence first, for the person; the code last, for a search or a report."""
-    width = _width_beside()
+    width = width_beside()
     first, *more = harmless(what).split("\n")
     lines = [styled(folded(first, 0, width), bold=True)]
     lines += [folded(f"  {line}", 4, width) for line in more]

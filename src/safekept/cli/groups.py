@@ -92,19 +92,19 @@ class LazyGroup(click.Group):
         return found
 
     def _missing(self, ctx: click.Context, words: list[str]) -> str:
-        meant = [] if ctx.parent else list(today(words))
-        if not meant:
-            meant = self._meant(words[0]).split()
+        group = ctx.command_path.split()[1:]
+        meant = today([*group, *words])
+        if not meant and (close := self._meant(words[0])):
+            meant = [*group, *close.split()]
         missing = f"There is no command `{words[0]}`."
         if not meant:
             return missing
         from .main import program
 
-        group = ctx.command_path.split()[1:]
-        return named([*group, *meant], f"{missing} Did you mean:", "?").text(program())
+        return named(meant, f"{missing} Did you mean:", "?").text(program())
 
     def _meant(self, word: str) -> str:
-        """The command that somebody meant, a misspelt former name of one included; or nothing."""
+        """The command that was meant, also by a misspelt former name; or nothing."""
         if _HABITS.get(word) in self.table:
             return _HABITS[word]
         close = word if word in self.former else self._close(word)

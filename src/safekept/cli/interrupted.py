@@ -57,7 +57,6 @@ STANDS: dict[str, tuple[str, *tuple[Step, ...]]] = {
     "keeper status": (_UNCHANGED,),
     "keeper serve": ("What it holds is whole",),
     "keeper acknowledge": (_WHOLE,),
-    "keeper restore": (f"{_STAYS}; run it again, and it goes on",),
     "keeper install": (f"{_STAYS}; run it again, and it goes on",),
     "keeper remove": (f"{_STAYS}; run it again, and it goes on",),
     "vault check": (_UNCHANGED,),

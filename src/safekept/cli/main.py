@@ -97,12 +97,11 @@ COMMANDS = {
 }
 #: What `--help` shows, by what a person wants; the rest is for programs.
 SECTIONS = {
-    "Protect": ("setup", "snapshot", "backup", "guard", "schedule", "settings"),
+    "Protect": ("setup", "snapshot", "backup", "guard", "schedule", "settings", "uninstall"),
     "Go back": ("restore", "rollback", "undo", "history", "sessions", "import"),
-    "Prove": ("status", "ui", "drill", "doctor", "log", "notify"),
+    "Prove": ("status", "ui", "drill", "doctor", "log", "notify", "demo"),
     "Elsewhere": ("push", "pull", "destinations", "keeper", "rebuild", "fleet", "vault"),
     "Agents": ("connect", "run", "mcp", "checkpoint"),
-    "To begin and to end": ("demo", "uninstall"),
 }
 #: What people type for it.
 FORMER = {
@@ -178,7 +177,7 @@ def _show_version(ctx: click.Context) -> NoReturn:
 def cli(ctx: click.Context) -> None:
     """Keeps what an AI agent knows, and undoes what it does."""
     if ctx.invoked_subcommand in _HEAVY:
-        from .memory import keep_freed_memory
+        from safekept.core.platform.rights import keep_freed_memory
 
         keep_freed_memory()
 
@@ -305,7 +304,7 @@ def leave(code: int) -> NoReturn:
     """End the process at once. Everything that had to be closed was closed on the way out of `run`.
 
     Taking the interpreter apart object by object would cost up to a second after a large home, and
-    nobody is waiting for its memory but the kernel, which takes it back whole.
+    only the kernel waits for its memory, and takes it back whole.
     """
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -319,7 +318,7 @@ def leave(code: int) -> NoReturn:
 def _open_closed_streams() -> None:
     """Where a caller closed standard input, output or error, nothing comes and everything goes nowhere.
 
-    No file of ours may get one of their numbers, and nobody has to ask whether they are there.
+    No file of ours may get one of their numbers, and no code has to ask whether they are there.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:

@@ -92,7 +92,7 @@ report_option = click.option(
 )
 
 
-#: What root can do with a home of somebody else: all its work there is done by a child that is the owner.
+#: What root can do with another user's home: all its work there is done by a child that is the owner.
 FOR_OTHERS = frozenset(
     [
         "backup create",
@@ -196,9 +196,12 @@ def _take_source(ctx: click.Context, parameter: click.Parameter, value: str | No
 
 
 def place_argument(word: str) -> str:
-    """A destination as it was typed: a name or a URL as it is, a path from where we stand."""
-    from safekept.core.objects.address import is_address
+    """A destination as it was typed: a name or a URL as it is, `user@host:path` as scp takes it, a path from
+    where we stand."""
+    from safekept.core.objects.address import is_address, scp_address
 
+    if not os.path.exists(word):
+        word = scp_address(word) or word
     if is_address(word) or "/" not in word:
         return word
     return os.path.abspath(os.path.expanduser(word))

@@ -1,4 +1,4 @@
-"""Questions at a terminal. Whoever leaves at one, by Ctrl-C or Ctrl-D, is told what was not done."""
+"""Questions at a terminal. Ctrl-C or Ctrl-D at one ends the command, which says what was not done."""
 
 from __future__ import annotations
 

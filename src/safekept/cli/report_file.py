@@ -18,8 +18,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.files import durable_write, write_all
 from safekept.core.owner import held_output
 
-from .console import Console, path_text
-from .documents import document_text
+from .console import Console, document_text, path_text
 
 #: Here names stand for devices and open files, also where a regular file is behind one.
 _OF_THE_SYSTEM = ("/dev", "/proc")
@@ -75,7 +74,7 @@ def _below(directory: str, places: tuple[str, ...]) -> bool:
 
 def _write(path: str, data: bytes, *, led: bool = True) -> None:
     """`led`: links are followed. Where others could have put one, they are not, and the stream is ours."""
-    # Not waited for: a pipe that nobody reads would keep us for ever. Appended, because what is behind
+    # Not waited for: a pipe without a reader would keep us for ever. Appended, because what is behind
     # `/dev/stdout` may be a file that has the command's own output in it.
     descriptor = os.open(
         path,

@@ -1,4 +1,4 @@
-"""The last resort: an error that nobody caught, in words.
+"""The last resort: an error that was not caught, in words.
 
 A disk that fails, is full or may only be read is no mistake of ours: what the system said is told, on
 which file, and what to do about it. Neither is a part of the program that cannot be read. Everything else

@@ -1,9 +1,9 @@
 """Where agents' homes are: by the variable that moves one, by its usual place, by what lies in it.
 
-Only the head of a layout is read here, without the rules of what is kept, so that whoever works on a project
-learns which directories are homes and pays for nothing else. What is found is the home that is used and the
-one that is printed. A variable that points at a profile means the home around it. A home behind a link is
-used where it really is; the link or mount point itself is never touched.
+Only the head of a layout is read here, without the rules of what is kept, so that a command that works on a
+project learns which directories are homes and pays for nothing else. What is found is the home that is used
+and the one that is printed. A variable that points at a profile means the home around it. A home behind a
+link is used where it really is; the link or mount point itself is never touched.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class HomePlace:
 def read_home_places(directories: Sequence[str] = ()) -> dict[str, HomePlace]:
     """Of the shipped layouts and of those in the user's directories; the same name replaces.
 
-    A file that is no layout is passed over here: whoever reads layouts whole says what is wrong with it.
+    A file that is no layout is passed over here: reading the layouts whole says what is wrong with it.
     """
     found: dict[str, HomePlace] = {}
     for directory in (SHIPPED, *directories):

@@ -1,7 +1,7 @@
 """Doors of a folder: the names that others may import, each fetched from its module when it is first used.
 
 A folder's `__init__` says twice what it shows: once for the type checker, which follows imports, and once
-here, so that whoever needs one name does not pay for the modules of all others. A test holds both lists
+here, so that one name does not cost the modules of all others. A test holds both lists
 against each other.
 """
 

@@ -231,18 +231,6 @@ class Source(Protocol):
     def __iter__(self) -> Iterator[Entry]: ...
 
 
-@dataclass(slots=True)
-class EntryList:
-    """The simplest Source: a list in memory."""
-
-    entries: list[Entry]
-    remarks: list[Remark] = field(default_factory=list)
-    ordered: bool = False
-
-    def __iter__(self) -> Iterator[Entry]:
-        return iter(self.entries)
-
-
 class BytesContent(Content):
     """Content that is already in memory."""
 

@@ -97,7 +97,7 @@ def _plain(value: object) -> object:
     return str(value)
 
 
-# The refusal of whatever would ask, where there is nobody to ask.
+# The refusal of a command that would ask a question, where no person is there.
 
 
 class ConsentNeeded(SafekeptError):

@@ -1,6 +1,6 @@
 """One thing that is wrong, what it does to protection, and what to do about it; and the ladder they stand on.
 
-The ladder has four rungs. A finding names the rung that nobody gets above while it is so; the worst finding
+The ladder has four rungs. A finding names the highest rung that is left while it is so; the worst finding
 decides. Status, `--short`, `--check`, doctor, fleet and the metrics all climb this one ladder, so that no
 two of them can give different answers.
 """
@@ -20,7 +20,7 @@ NOT_PROTECTED, PARTLY, THIS_MACHINE, MACHINE_LOST = (
 )
 #: Worst first.
 LADDER = (NOT_PROTECTED, PARTLY, THIS_MACHINE, MACHINE_LOST)
-#: The level of a finding that could be better and takes nobody's protection away.
+#: The level of what could be better and takes no protection away.
 NOTE = "note"
 RUNGS = {
     NOT_PROTECTED: "not protected",
@@ -52,12 +52,12 @@ class Repair:
 
 
 #: What a person may mean to leave as it is: how such a name begins, before its colon. A finding with another
-#: one could be declined by nobody.
+#: one could not be declined.
 DECLINABLE = frozenset(
     {
         *("no-schedule", "not-connected", "profile-not-connected", "unkept-command", "home-unkept"),
         *("clock", "journal-torn", "essential-missing", "updates-not-guarded", "lost-since"),
-        *("leads-out", "schedule-until-logout"),
+        *("leads-out", "schedule-until-logout", "hidden-left-out"),
     }
 )
 #: What stands before the command by which a person says so: the same words on every screen.
@@ -76,7 +76,7 @@ class Finding:
     repair: Repair | None = None
     home: str = ""
     alarm: bool = False  # something is lost or broken already: act now
-    #: By what name a person may say that they mean to leave it so; "" where nobody can.
+    #: By what name a person may say that they mean to leave it so; "" where that cannot be said.
     declinable: str = ""
     path: str = ""  # in the home, where it is about one file of it
 

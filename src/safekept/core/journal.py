@@ -3,7 +3,7 @@
 One JSON object per line. A line is written by a single `write` to a file opened for appending,
 under a lock, so that many processes can write at once; a writer that died half way leaves a torn
 last line, which the next writer ends and every reader passes over. Readers take no lock, and a writer
-that hangs holds nobody up for longer than a moment. Lines of a newer version are kept and shown as far
+that hangs holds others up for a moment only. Lines of a newer version are kept and shown as far
 as they are understood. Memory is bounded whatever the length of the journal or of a line.
 
 The fields that each verb writes: actions/base/operations.
@@ -18,11 +18,12 @@ import json
 import os
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 
 from .errors import BAD_SHAPE
-from .files import private_directory, write_all
+from .files import fsync_directory, private_directory, write_all
+from .platform.syncing import sync_file
 from .records import dataclass
 from .versions import mark_state
 
@@ -46,7 +47,7 @@ class Record:
     verb: str  # "backup", "import", "undo", …
     state: str  # "begun", "done", "incomplete", "failed", "interrupted", "recovered"
     time: float = field(default_factory=time.time)
-    facts: dict[str, object] = field(default_factory=dict)
+    facts: object = field(default_factory=dict)  # a mapping; only the class of the verb reads it
     version: int = VERSION  # of the line; a later one may say more than is understood here
 
 
@@ -74,7 +75,7 @@ class Journal:
             size = os.fstat(descriptor).st_size
             torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
             write_all(descriptor, (b"\n" if torn else b"") + line + b"\n")
-            os.fsync(descriptor)
+            sync_file(descriptor)
 
     def read(self) -> Iterator[Record]:
         """Every readable record, oldest first; torn or foreign lines are passed over."""
@@ -93,7 +94,7 @@ class Journal:
     def backwards(self, *verbs: str) -> Iterator[Record]:
         """The records of these verbs, newest first; lines of others are passed over unparsed.
 
-        Cheap at any length of the journal: whoever looks for the last one of something stops there.
+        Cheap at any length of the journal: a search for the last one of something stops there.
         """
         for line in self.lines_backwards(*(f'"{verb}"'.encode() for verb in verbs)):
             record = parse_line(line)
@@ -165,12 +166,33 @@ def locked_journal(path: str) -> Iterator[int]:
         os.close(descriptor)
 
 
+def put_before(path: str, earlier: Callable[[], Iterable[bytes]]) -> int:
+    """Put what was written earlier before what is there; how many pieces. OSError.
+
+    In the file itself and under its lock: whoever appends meanwhile waits, and loses no line.
+    """
+    private_directory(os.path.dirname(path))
+    with locked_journal(path) as descriptor:
+        pieces = list(earlier())
+        if not pieces:
+            return 0
+        had, offset = [], 0
+        while piece := os.pread(descriptor, 1 << 20, offset):
+            had.append(piece)
+            offset += len(piece)
+        os.ftruncate(descriptor, 0)
+        write_all(descriptor, b"".join([*pieces, *had]))
+        sync_file(descriptor)
+    fsync_directory(os.path.dirname(path))
+    return len(pieces)
+
+
 def _joined(parts: list[bytes], held: int) -> bytes:
     return b"".join(parts) if held <= LONGEST else b""
 
 
 def _lock(descriptor: int) -> None:
-    """To ourselves; OSError where another writer hangs, so that it takes nobody with it."""
+    """To ourselves; OSError where another writer hangs, so that we do not hang with it."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:

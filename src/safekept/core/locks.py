@@ -17,7 +17,7 @@ from .errors import SafekeptError
 from .files import private_directory
 from .owner import ours
 
-#: Bytes for the name of whoever holds a lock.
+#: Bytes for the name of the holder of a lock.
 _HOLDER = 200
 
 
@@ -105,7 +105,7 @@ def _is_named(descriptor: int, path: str) -> bool:
 
 
 def sweep_locks(directory: str, prefix: str) -> None:
-    """Take away lock files of this name that nobody holds."""
+    """Take away lock files of this name that no process holds."""
     with contextlib.suppress(OSError):
         for item in os.listdir(directory):
             if item.startswith(prefix) and item.endswith(".lock"):
@@ -150,7 +150,7 @@ def in_turn(directory: str, wait: float = 2.0) -> Iterator[None]:
     """Read and write again what lies in a directory, one process after the other.
 
     For small records, of which the last one written must not undo the one before it. Whoever does not get
-    its turn in time goes on all the same: a stopped process stops nobody else.
+    its turn in time goes on all the same: a stopped process stops no other.
     """
     descriptor = -1
     with contextlib.suppress(OSError):

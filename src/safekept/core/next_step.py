@@ -79,7 +79,7 @@ def step_texts(steps: Iterable[Step], program: str = PROGRAM) -> list[str]:
 
 
 def spelled(document: Mapping[str, object], program: str = PROGRAM) -> dict[str, object]:
-    """A document with every step in it as text, for whoever writes it without us."""
+    """A document with every step in it as text, for callers that write it themselves."""
     found = _spelled(document, program)
     assert isinstance(found, dict)
     return found
@@ -136,6 +136,7 @@ _FORMERLY = {
     ("seal", "keygen"): ("backup", "keygen"),
     ("seal",): ("backup", "keygen"),
     ("adopt",): ("snapshot", "adopt"),
+    ("keeper", "restore"): ("rebuild",),
 }
 
 

@@ -2,7 +2,7 @@
 
 The standard library writes six methods of every class as text and compiles them when the class is made. A
 command takes in two hundred classes and makes objects of a few, and two fifths of what `status` cost went
-into methods that nobody called. Here fields and slots are the standard library's own, so that `fields`,
+into methods that were never called. Here fields and slots are the standard library's own, so that `fields`,
 `replace`, `asdict` and `match` know a record; `__init__` is compiled when the first object is made, and the
 other methods are ordinary functions.
 """
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 
 class _Factory:
-    """Stands for a value that is made anew for each object."""
+    """Stands for a value that is made for each object."""
 
     def __repr__(self) -> str:
         return "<factory>"

@@ -121,6 +121,7 @@ class Outcome:
     home_point: str = ""
     skipped: tuple[Uncovered, ...] = ()
     failures: tuple[Problem, ...] = ()
+    not_kept: tuple[str, ...] = ()  # hidden in the projects of this call, and in none of its points
     notices: tuple[str, ...] = ()  # sentences for the user, each given once in a session
     context: str = ""  # for the model, where its host has a way to tell it; given once
     off: bool = False  # safekept is switched off for this session
@@ -136,6 +137,7 @@ class Outcome:
             "home_point": self.home_point,
             "skipped": [dataclasses.asdict(one) for one in self.skipped],
             "failures": [dataclasses.asdict(one) for one in self.failures],
+            "not_kept": list(self.not_kept),
             "notices": list(self.notices),
             "context": self.context,
             "off": self.off,

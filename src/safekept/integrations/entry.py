@@ -11,7 +11,7 @@ from .helper import client
 
 #: Where the code is that this process runs.
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-HOSTS = ("claude-code", "codex", "gemini", "hermes", "cursor", "opencode")
+HOSTS = ("claude-code", "codex", "gemini", "hermes", "cursor", "opencode", "qwen")
 #: Seconds in which a helper that is at work must have answered; a host ends a hook that takes much longer.
 _DEADLINE = 15.0
 

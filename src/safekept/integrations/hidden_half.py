@@ -30,6 +30,7 @@ MARK_WAIT = 5.0
 #: Such a process is not started again within so many seconds, nor while one is at work.
 _PAUSE = 3.0
 _STAMP = "hidden-started"
+_LATE = "what is hidden there was not kept in time: a process of its own keeps it now"
 
 
 def bounded(settings: TakeSettings, wait: float = WAIT) -> TakeSettings:
@@ -39,29 +40,41 @@ def bounded(settings: TakeSettings, wait: float = WAIT) -> TakeSettings:
     return replace(settings, hidden=replace(settings.hidden, wait=wait))
 
 
-def keep_hidden_half(call: Call, place: Place, protection: Protection, wait: float = WAIT) -> None:
-    """Keep what the points of a call found hidden, or see that it is kept. Nothing is raised."""
+def keep_hidden_half(call: Call, place: Place, protection: Protection, wait: float = WAIT) -> tuple[str, ...]:
+    """Keep what the points of a call found hidden, or see that it is kept; what was not, in words.
+
+    Nothing is raised.
+    """
     if place.policy.take.hidden is None:
-        return
+        return ()
     from safekept.actions.projects.hidden.record import save_rows
+    from safekept.actions.projects.hidden.trouble import forget_trouble
     from safekept.checkpoints.scan import KeptHidden
 
+    not_kept: list[str] = []
     for taken in protection.taken:
         point = taken.checkpoint or taken.latest
         if point is None or not point.full:
             continue
         records = _records(place, point.project)
         look = taken.hidden
+        if look is not None:
+            not_kept += [f"{os.path.join(point.project, one.path)}: {one.why}" for one in look.exposed]
         with contextlib.suppress(OSError):
             if look is not None:
-                known = look.id in KeptHidden(records).looks
+                kept = KeptHidden(records).looks.get(look.id)
+                known = kept is not None
                 at_once = place.later is not None or look.empty
+                if kept is not None and not kept.missing:
+                    forget_trouble(records)
                 if known or (at_once and _kept(call, place, point.project, look, wait)):
                     _strike_out(protection, point.project, look)
                     continue
                 if not at_once:
                     save_rows(place.context, point.project, look)
+            not_kept.append(f"{point.project}: {_LATE}")
             keep_apart(call, place, point.project)
+    return tuple(not_kept)
 
 
 def _strike_out(protection: Protection, project: str, look: HiddenLook) -> None:

@@ -78,7 +78,7 @@ class Confirmations:
             return refusal
         nonce = token.strip().partition(".")[0]
         with self._lock:
-            if self._open.pop(nonce, None) is None:  # somebody was faster with the same one
+            if self._open.pop(nonce, None) is None:  # another request was faster with the same one
                 return USED
             self._used[nonce] = None
             while len(self._used) > _OPEN:
@@ -160,7 +160,9 @@ def _rollback(plan: RollbackPlan) -> list[object]:
         when = step.now.mtime_ns if step.now is not None and step.now.kind != "directory" else 0
         steps.append([step.path, step.action, list(now) if now else None, when])
     left = [[one.path, one.reason] for one in plan.left]
-    return [plan.project, plan.target.id, list(plan.files), steps, left]
+    # What moves in the repository is as good as a file that changes.
+    git = [[one.path, [[move.name, move.now, move.then] for move in one.moves]] for one in plan.repositories]
+    return [plan.project, plan.target.id, list(plan.files), steps, left, git if plan.git else []]
 
 
 def _state(path: str) -> list[object]:

@@ -141,8 +141,9 @@ def _before(call: Call, place: Place) -> Outcome:
         directory=call.directory,
         workplaces=_workplaces(call, place),
     )
-    keep_hidden_half(call, place, protection)
-    return _told(call, place, _joined(outcome, protection, kept is not None and bool(kept.point)))
+    not_kept = keep_hidden_half(call, place, protection)
+    joined = _joined(outcome, protection, kept is not None and bool(kept.point))
+    return _told(call, place, replace(joined, not_kept=not_kept))
 
 
 #: Its plugin says of a tool that names files where those lie, and not where Hermes works.
@@ -331,8 +332,12 @@ def _remember(call: Call, place: Place, outcome: Outcome) -> None:
     if call.kind == "before" and call.shell and not kept and not outcome.off:
         unkept = failure or next((f"{one.path}: {one.detail or one.reason}" for one in outcome.skipped), "")
 
+    not_kept = outcome.not_kept if call.kind == "before" and call.shell else None
+
     def write() -> None:
-        record_host_call(place.data_directory, call.host, kept=kept, failure=failure, unkept=unkept)
+        record_host_call(
+            place.data_directory, call.host, kept=kept, failure=failure, unkept=unkept, not_kept=not_kept
+        )
 
     _later(place, write)
 

@@ -6,27 +6,33 @@ keeper with too many callers is asked again for a while: every question can be a
 
 from __future__ import annotations
 
-import os
+import contextlib
 import random
 import socket
 import struct
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from safekept.core.errors import SafekeptError
+from safekept.core.errors import BAD_SHAPE, SafekeptError
 from safekept.core.next_step import NextStep
+from safekept.core.platform.descriptors import in_memory
+from safekept.core.platform.sockets import peer
 
-from .history import Manifest
+from .history import Manifest, read_manifest
 from .room import Put
-from .wire import MAX_DESCRIPTORS, NAMES_AT_ONCE, BadPacket, close_all, new_socket, peer, receive, send
+from .wire import MAX_DESCRIPTORS, NAMES_AT_ONCE, BadPacket, close_all, new_socket, receive, send
 
 KEPT = "What the keeper holds is as it was"
 #: Seconds for an answer; taking a large object or a manifest takes its time.
 _PATIENCE = 320.0
 #: Seconds for which a busy keeper is asked again.
 _BUSY = 30.0
+#: What is said of an object that was refused.
+_REFUSED = ("name", "error", "text")
+#: One an hour for ten years; whoever names more of them does not end.
+_MOST_MANIFESTS = 100_000
 
 
 class KeeperUnreachable(SafekeptError):
@@ -78,7 +84,8 @@ class Keeper:
         wanted, found = list(names), set()
         for start in range(0, len(wanted), NAMES_AT_ONCE):
             answer, _ = self._ask({"do": "missing", "names": wanted[start : start + NAMES_AT_ONCE]})
-            found |= set(answer["missing"])
+            with _understanding():
+                found |= set(answer["missing"])
         return found
 
     def put(self, objects: Sequence[tuple[Put, int]]) -> list[dict[str, str]]:
@@ -88,7 +95,8 @@ class Keeper:
             some = objects[start : start + MAX_DESCRIPTORS]
             rows = [[one.name, one.offset, one.size] for one, _ in some]
             answer, _ = self._ask({"do": "put", "objects": rows}, [descriptor for _, descriptor in some])
-            refused += answer["refused"]
+            with _understanding():
+                refused += [{name: str(one[name]) for name in _REFUSED} for one in answer["refused"]]
         return refused
 
     def put_bytes(self, contents: dict[str, bytes]) -> list[dict[str, str]]:
@@ -98,7 +106,7 @@ class Keeper:
             held: list[tuple[Put, int]] = []
             try:
                 for name, data in waiting[start : start + MAX_DESCRIPTORS]:
-                    descriptor = os.memfd_create("safekept-keeper")
+                    descriptor = in_memory("safekept-keeper")
                     held.append((Put(name, 0, len(data)), descriptor))
                     with open(descriptor, "wb", closefd=False) as file:
                         file.write(data)
@@ -107,23 +115,27 @@ class Keeper:
                 close_all(descriptor for _, descriptor in held)
         return refused
 
-    def commit(self, root: str) -> dict[str, Any]:
+    def commit(self, root: str) -> Manifest:
         """End a transfer: these are the stores now. KeeperRefused with `missing` where something is not."""
-        return self._ask({"do": "commit", "root": root})[0]
+        answer = self._ask({"do": "commit", "root": root})[0]
+        with _understanding():
+            return read_manifest(answer["manifest"])
 
     def manifests(self) -> list[Manifest]:
         """Newest first."""
         found: list[Manifest] = []
-        while True:
+        while len(found) < _MOST_MANIFESTS:
             before = found[-1].number if found else 0
             answer, _ = self._ask({"do": "manifests", "before": before})
-            rows = [
-                Manifest(**{name: value for name, value in one.items() if name != "confirmed"})
-                for one in answer["manifests"]
-            ]
-            if not rows:
-                return found
+            with _understanding():
+                rows = [read_manifest(one) for one in answer["manifests"]]
+                if not rows:
+                    return found
+                numbers = [one.number for one in (*found[-1:], *rows)]
+                if numbers != sorted(set(numbers), reverse=True):
+                    raise ValueError("manifests that do not end")
             found += rows
+        return found
 
     def get(self, name: str) -> int:
         """A descriptor to read an object by; the caller closes it, and checks what it reads."""
@@ -168,7 +180,10 @@ class Keeper:
             raise KeeperRefused(str(answer["error"]), str(answer.get("text", "")), **facts)
 
     def _connected(self) -> socket.socket:
-        connection = new_socket()
+        try:
+            connection = new_socket()
+        except OSError as error:
+            raise self._unreachable(f"{error.strerror}; a keeper needs Linux") from error
         try:
             # The kernel lets those in who wait, one after the other; who only tries again is passed by.
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(_BUSY), 0))
@@ -187,6 +202,15 @@ class Keeper:
             next_steps=(NextStep("keeper status", before="See how it is:"),),
             socket=self.path,
         )
+
+
+@contextlib.contextmanager
+def _understanding() -> Iterator[None]:
+    """Whoever listens there may answer anything: KeeperRefused for what no keeper says."""
+    try:
+        yield
+    except BAD_SHAPE as error:
+        raise KeeperRefused("bad-answer", "it answers what this safekept does not understand") from error
 
 
 def _wait_a_little() -> None:

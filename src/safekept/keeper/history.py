@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
+from typing import Any
 
 from safekept.core.files import durable_write, remove_quietly
 from safekept.core.files.small import read_document
@@ -18,7 +19,7 @@ from safekept.core.records import dataclass
 
 from .pages import MAX_ENTRIES, MAX_PAGE, BadManifest, Entry, read_page, read_root
 from .room import Refused, Room, counted
-from .wire import NAMES_AT_ONCE
+from .wire import NAMES_AT_ONCE, is_name
 
 #: So many of the newest manifests stay whatever the clock says.
 NEVER_FEWER = 3
@@ -39,6 +40,16 @@ class Manifest:
     bytes: int  # of different objects
     points: int  # snapshots and checkpoints
     shrunk: bool = False  # less than half of the largest one
+
+
+def read_manifest(fields: Mapping[str, Any]) -> Manifest:
+    """One as somebody else says it. Raises one of BAD_SHAPE."""
+    numbers = [int(fields[name]) for name in ("number", "files", "bytes", "points")]
+    root, time = fields["root"], float(fields["time"])
+    if min(numbers) < 0 or max(numbers) >= 1 << 62 or not is_name(root) or not 0 <= time < 1e11:
+        raise ValueError("no manifest")
+    number, files, size, points = numbers
+    return Manifest(number, time, root, files, size, points, fields.get("shrunk") is True)
 
 
 @dataclass(frozen=True, slots=True)

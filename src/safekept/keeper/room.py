@@ -21,6 +21,8 @@ import stat
 from collections.abc import Iterable, Iterator
 
 from safekept.core.files import fsync_directory, link_once, private_directory, remove_quietly
+from safekept.core.platform.copying import copy_inside
+from safekept.core.platform.syncing import sync_file
 from safekept.core.records import dataclass
 
 from .wire import is_name
@@ -132,7 +134,7 @@ class Room:
                 os.lseek(writing, 0, os.SEEK_SET)
                 if _digest(writing) != one.name:
                     raise Refused("mismatch", "the bytes do not match their name")
-                os.fsync(writing)
+                sync_file(writing)
             finally:
                 os.close(writing)
             private_directory(os.path.dirname(place))
@@ -220,11 +222,8 @@ def _copy(source: int, target: int, one: Put) -> None:
     while done < one.size:
         wanted = min(one.size - done, _PIECE)
         if not plainly:
-            try:
-                count = os.copy_file_range(source, target, wanted, one.offset + done)
-            except OSError as error:
-                if error.errno not in _NO_COPY:
-                    raise
+            count = copy_inside(source, target, wanted, one.offset + done)
+            if count is None:
                 plainly = True
                 continue
         else:

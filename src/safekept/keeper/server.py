@@ -16,15 +16,18 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from safekept.core.locks import process_lock
+from safekept.core.locks import AlreadyRunning, process_lock
+from safekept.core.platform.descriptors import pipe_without_waiting
+from safekept.core.platform.rights import overflow_user
+from safekept.core.platform.sockets import peer
 from safekept.core.records import dataclass
 
 from .history import Alarm, Manifest
 from .pages import Entry
 from .room import Put
-from .serving import Questions
+from .serving import IDLE, Questions
 from .store import KeeperStore, Limits
-from .wire import new_socket, peer
+from .wire import new_socket
 
 #: Connections: of one process, of one user, and of all together.
 OF_A_PROCESS, OF_A_USER, OF_ALL = 4, 8, 64
@@ -33,9 +36,10 @@ _HARD = 256
 #: So many are taken before anything else is looked at.
 _AT_ONCE = 256
 _HOUR = 3600.0
+#: Callers of a keeper that was killed are served to the end, by processes that still hold its lock.
+_LAST_CALLERS = 4 * IDLE
 _BUSY = b'{"error":"busy","text":"too many connections at once; come again"}'
 _UNKNOWN = b'{"error":"unknown-user","text":"the machine of the keeper has no number for this user"}'
-_OVERFLOW = "/proc/sys/kernel/overflowuid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +64,14 @@ class KeeperServer:
         self._of: Counter[_Caller | int] = Counter()  # connections of a process, and of a user
         self._tidying = 0
         self._ending = False
-        self._unknown = _overflow_user()
+        self._unknown = overflow_user()
 
     def run(self) -> None:
         """Serve until SIGTERM, or until nobody called for a while. AlreadyRunning where one runs."""
         os.umask(0o077)
         self._store.make()
-        with process_lock(os.path.join(self._store.directory, "serving"), "safekept keeper"):
-            reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        with process_lock(os.path.join(self._store.directory, "serving"), "safekept keeper", _LAST_CALLERS):
+            reading, writing = pipe_without_waiting()
             signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
             signal.signal(signal.SIGCHLD, lambda *_: None)
             for number in (signal.SIGTERM, signal.SIGINT):
@@ -173,15 +177,6 @@ def _tell(connection: socket.socket, packet: bytes) -> None:
         connection.send(packet)
 
 
-def _overflow_user() -> int:
-    """The number that stands for every user of a container that this machine has no number for."""
-    try:
-        with open(_OVERFLOW, encoding="ascii") as file:
-            return int(file.read())
-    except (OSError, ValueError):
-        return 65534
-
-
 def load_everything() -> None:
     """Before rights are given away: safekept may be installed where only root can read."""
     import codecs
@@ -199,7 +194,17 @@ def load_everything() -> None:
 
 
 def listening(path: str) -> socket.socket:
-    """A socket under its name, for everybody on this machine. What a dead keeper left there is replaced."""
+    """A socket under its name, for everybody on this machine. What a dead keeper left there is replaced.
+
+    Raises AlreadyRunning where a keeper answers there: its callers would no longer find it.
+    """
+    with new_socket() as probe, contextlib.suppress(ConnectionRefusedError, FileNotFoundError):
+        probe.connect(path)
+        raise AlreadyRunning(
+            f"A keeper is at work already: it answers at `{path}`",
+            kept="It goes on as it was",
+            next_steps=("Stop that one first, if it is this one that you want",),
+        )
     listener = new_socket()
     new = path + ".new"
     with contextlib.suppress(FileNotFoundError):

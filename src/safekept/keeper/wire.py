@@ -7,13 +7,15 @@ A packet is a JSON object of bounded size, with descriptors beside it. The socke
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
 import socket
-import struct
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from safekept.core.platform.sockets import has_packets, receive_descriptors
 
 #: Where the keeper of a machine listens; the directory is root's.
 SOCKET = "/run/safekept-keeper/socket"
@@ -22,7 +24,6 @@ MAX_DESCRIPTORS = 32
 #: So many names fit into one packet.
 NAMES_AT_ONCE = 500
 _NAME = re.compile(r"[0-9a-f]{64}")
-_CREDENTIALS = struct.Struct("3i")
 
 
 class BadPacket(Exception):
@@ -44,9 +45,7 @@ def send(connection: socket.socket, document: Mapping[str, Any], descriptors: It
 
 def receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
     """One packet and its descriptors, which the caller closes. EOFError where the other side is gone."""
-    data, descriptors, flags, _ = socket.recv_fds(
-        connection, MAX_PACKET + 1, MAX_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC
-    )
+    data, descriptors, flags = receive_descriptors(connection, MAX_PACKET + 1, MAX_DESCRIPTORS)
     try:
         if not data:
             raise EOFError
@@ -70,12 +69,7 @@ def close_all(descriptors: Iterable[int]) -> None:
             os.close(descriptor)
 
 
-def peer(connection: socket.socket) -> tuple[int, int]:
-    """Process and user at the other end, as the kernel knows them."""
-    data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    process, user, _ = _CREDENTIALS.unpack(data)
-    return process, user
-
-
 def new_socket() -> socket.socket:
+    if not has_packets():
+        raise OSError(errno.EPROTONOSUPPORT, "local sockets of this system keep no packets apart")
     return socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)

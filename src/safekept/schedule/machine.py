@@ -9,9 +9,9 @@ import contextlib
 import os
 import shutil
 import subprocess
-import sys
-import time
 
+from safekept.core.platform.processes import awake, uptime
+from safekept.core.platform.rights import leave_disk_to_others
 from safekept.core.records import dataclass
 
 SUPPLIES = "/sys/class/power_supply"
@@ -60,7 +60,7 @@ def on_battery(supplies: str = SUPPLIES) -> bool:
 
 
 def on_metered_network(path: str | None = None) -> bool:
-    """What NetworkManager says; False where nobody answers."""
+    """What NetworkManager says; False where it does not answer."""
     return _answer(_ASK, path) in _METERED
 
 
@@ -96,11 +96,8 @@ def _read(supplies: str, name: str, fact: str) -> str:
 
 def clocks() -> tuple[float, float]:
     """Seconds since this machine was started, and how many of them it slept; (0, 0) where nothing says."""
-    try:
-        up, awake = time.clock_gettime(time.CLOCK_BOOTTIME), time.clock_gettime(time.CLOCK_MONOTONIC)
-    except (AttributeError, OSError):
-        return 0.0, 0.0
-    return up, max(0.0, up - awake)
+    up, waking = uptime(), awake()
+    return (up, max(0.0, up - waking)) if waking is not None else (0.0, 0.0)
 
 
 def awake_since(since: float, now: float, slept_then: float) -> float:
@@ -120,8 +117,6 @@ def awake_since(since: float, now: float, slept_then: float) -> float:
 # Stepping back: whatever else the machine does comes first, for the processor and for the disk.
 
 NICE = 10
-_IOPRIO_SET = {"x86_64": 251, "aarch64": 30, "riscv64": 30, "armv7l": 314, "i686": 289}
-_PROCESS, _IDLE_CLASS, _CLASS_SHIFT = 1, 3, 13
 
 
 def lower_priority() -> None:
@@ -130,9 +125,4 @@ def lower_priority() -> None:
         wanted = NICE - os.nice(0)
         if wanted > 0:
             os.nice(wanted)
-    number = _IOPRIO_SET.get(os.uname().machine)
-    if number is not None and sys.platform == "linux":
-        import ctypes
-
-        # The C library has no name for it; a kernel that does not know it says so, and that is all.
-        ctypes.CDLL(None).syscall(number, _PROCESS, 0, _IDLE_CLASS << _CLASS_SHIFT)
+    leave_disk_to_others()

@@ -142,7 +142,7 @@ class TaskHistory:
     failures: int = 0  # in a row
     error: str = ""  # the code of the last one
     text: str = ""  # and what happened, in a line
-    told: float = 0.0  # when somebody was last told of it
+    told: float = 0.0  # when a notice of it was last sent
     told_of: str = ""  # and what it was: the code, or `incomplete`
     alarmed: float = 0.0  # when it was found overdue; 0: it is not
 

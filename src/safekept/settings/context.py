@@ -1,4 +1,4 @@
-"""What the actions need to know of this user, for a face that asks nobody."""
+"""What the actions need to know of this user, for a face that asks no questions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from safekept.vault.repo import Secret
 
 
-# The layouts of this user, read when somebody asks for one: many commands never do.
+# The layouts of this user, read when one is needed: many commands never need one.
 
 Value = TypeVar("Value")
 
@@ -132,7 +132,7 @@ def vault_of(settings: Settings) -> str:
 
 
 def _actor(settings: Settings) -> str:
-    """Who calls, where whoever starts safekept says so."""
+    """Who calls, where the environment says so."""
     from safekept.core.spelling import shown
 
     return shown(settings.environment.get("SAFEKEPT_ACTOR", "").strip())[:_LONGEST_ACTOR]

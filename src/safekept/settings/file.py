@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -41,7 +42,30 @@ def settings_path(config_directory: str) -> str:
 def value_from(name: str, raw: str) -> object:
     """What a person typed, as the setting's kind; an error that says what it should be."""
     setting = BY_NAME.get(name)
-    return checked(name, parsed(setting, raw) if setting else raw, "The command")
+    value = checked(name, parsed(setting, raw) if setting else raw, "The command")
+    if name == "notify.email" and isinstance(value, list):
+        for one in value:
+            _check_address(str(one))
+    return value
+
+
+#: One @, something before it, and names with single dots behind it.
+_ADDRESS = re.compile(r"[^\s@,;:<>()\"]+@[^\s@,;:<>()\".]+(\.[^\s@,;:<>()\".]+)*")
+
+
+def _check_address(address: str) -> None:
+    """Only what is typed is checked: a file may name an alias that its mail program alone knows."""
+    import pwd
+
+    if _ADDRESS.fullmatch(address):
+        return
+    try:
+        pwd.getpwnam(address)  # a user of this machine gets mail by that name
+    except (KeyError, ValueError):
+        raise bad(
+            f"`{address}` is no mail address",
+            "Write it as `me@example.org`, with a colon between two; or name a user of this machine",
+        ) from None
 
 
 def set_value(config_directory: str, name: str, value: object) -> None:

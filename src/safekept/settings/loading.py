@@ -82,7 +82,7 @@ def _home_of(user: str) -> str:
 
 
 def _own_home() -> str:
-    """Of whoever runs this, whatever the environment says; "/" for a user whom nobody knows."""
+    """Of the user who runs this, whatever the environment says; "/" for a user without an entry."""
     import pwd
 
     try:
@@ -98,13 +98,14 @@ def _place(environment: Mapping[str, str], name: str, otherwise: Callable[[], st
     return value if os.path.isabs(value) else otherwise()
 
 
-def load_settings(environment: Mapping[str, str], file: str = "") -> Settings:
+def load_settings(environment: Mapping[str, str], file: str = "", text: str = "") -> Settings:
     """Read the file and the environment; a wrong name or value is an error that says which.
 
-    `file`: another one than this user's own, which is gone.
+    `file`: another one than this user's own, which is gone; or its `text`.
     """
     bare = default_settings(environment)
-    given = _from_file(file or os.path.join(bare.config_directory, "config.toml"))
+    path = file or os.path.join(bare.config_directory, "config.toml")
+    given = read_settings_file(text, path) if text else _from_file(path)
     destinations = cast("tuple[DestinationSetting, ...]", given.pop("destination", ()))
     values = {**given, **_from_environment(environment)}
     return replace(bare, values={**bare.values, **values}, given=frozenset(values), destinations=destinations)

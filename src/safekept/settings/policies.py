@@ -111,7 +111,7 @@ def _take_settings(settings: Settings) -> TakeSettings:
 def take_settings_from(
     settings: Settings, context: UserContext, home: str = "", layout: str = ""
 ) -> TakeSettings:
-    """How points are taken, for whoever needs no more of the policy than that."""
+    """How points are taken, for callers that need no more of the policy than that."""
     home = _hermes_home(context, home, layout)
     return _guarded(_take_settings(with_hermes(settings, home) if home else settings), context)
 
@@ -137,7 +137,7 @@ def _guarded(take: TakeSettings, context: UserContext) -> TakeSettings:
 
 
 def _hermes_home(context: UserContext, home: str, layout: str) -> str:
-    """The home whose `config.yaml` counts; as root, none of somebody else."""
+    """The home whose `config.yaml` counts; as root, no other user's."""
     try:
         found, name = context.home_and_layout_name(home, layout)
     except SafekeptError:
@@ -152,7 +152,7 @@ SYSTEM_ARCHIVES = "/var/backups"
 
 
 def notify_targets(settings: Settings) -> NotifyTargets | None:
-    """Who is notified; None where nobody is set up, which most commands learn without importing anything."""
+    """Who is notified; None where none is set up, which most commands learn without importing anything."""
     names = ("notify.ping", "notify.ntfy", "notify.webhook", "notify.email", "notify.command")
     if not any(settings.values[name] for name in names):
         return None

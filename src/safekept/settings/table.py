@@ -153,9 +153,7 @@ SETTINGS = (
         "hours after which the end of an agent's session is worth a quick snapshot of its home; 0: never",
     ),
     Setting("schedule.at", str, "03:30", "when regular work is due: times of the day, or `hourly`"),
-    Setting(
-        "schedule.homes", list, [], "the homes to look after; empty means the one that is meant by default"
-    ),
+    Setting("schedule.homes", list, [], "the homes to look after; empty means every agent's home here"),
     Setting("schedule.archives", str, "", "where sealed archives go; empty means the usual place"),
     Setting("schedule.keep", int, 14, "how many sealed archives of a home stay there; 0 keeps all"),
     Setting("schedule.prune_days", float, 30.0, "days between two prunes of the vault; 0: never"),

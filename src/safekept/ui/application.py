@@ -18,7 +18,7 @@ from safekept.core.next_step import NextStep
 
 from .gate import Gate
 from .rendering import STATIC, static_file, step_markup
-from .views import browse, going_back, places, proof, starting, timeline, today
+from .views import browse, going_back, history, places, proof, starting, timeline, today
 from .visit import PageOffice, Visit
 
 Shows = Callable[[Visit], Response]
@@ -36,7 +36,7 @@ READS: Mapping[str, Shows] = {
     "/point": timeline.show_point,
     "/operation": timeline.show_operation,
     "/browse": browse.show,
-    "/history": browse.show_history,
+    "/history": history.show,
     "/download": browse.download,
     "/proof": proof.show,
     "/places": places.show,

@@ -38,7 +38,7 @@ def exported(program: str) -> bytes:
         )
     values = {
         **common_values(context, program),
-        **today.values_of(sight, program),
+        **today.values_of(sight, program, context.places.user_home),
         **proof.values_of(context, sight),
         "allow_changes": False,
         "exported": True,

@@ -20,6 +20,8 @@ from safekept.core.ages import clock_text, count_text, seconds_text, size_text
 from safekept.core.next_step import Step, step_text
 from safekept.core.spelling import shown
 
+from .pictures.bars import share_bar, took_text
+
 _HERE = os.path.dirname(os.path.abspath(__file__))
 #: What is served as it is: name, type.
 STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
@@ -54,6 +56,7 @@ def environment() -> Environment:
     )
     made.filters |= {
         "size": size_text,
+        "seconds": took_text,
         "count": count_text,
         "lines": TextLines,
         "marked": marked,
@@ -63,7 +66,7 @@ def environment() -> Environment:
         "moment": lambda when: time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when)),
         "iso": lambda when: time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(when)),
     }
-    made.globals |= {"static": static_name}
+    made.globals |= {"static": static_name, "share": share_bar}
     return made
 
 

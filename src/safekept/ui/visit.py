@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from safekept.actions.base.context import UserContext
+from safekept.actions.page.listings import Listings
 from safekept.core.next_step import NextStep
 from safekept.core.records import dataclass
 from safekept.integrations.connecting.keeping import holding
@@ -29,6 +30,10 @@ from .work import WorkBoard
 VIEWS = (("/", "Today"), ("/timeline", "Timeline"), ("/browse", "Browse"), ("/proof", "Proof"))
 
 
+#: Seconds that a view waits for a vault that somebody has to himself.
+_PATIENCE = 2.0
+
+
 @dataclass(frozen=True, slots=True)
 class PageOffice:
     """What all requests to one server share."""
@@ -36,6 +41,7 @@ class PageOffice:
     admission: Admission
     watch: PageWatch
     board: WorkBoard = field(default_factory=WorkBoard)
+    listings: Listings = field(default_factory=Listings)
     confirmations: Confirmations = field(default_factory=Confirmations)
     allow_changes: bool = False
     program: str = "safekept"  # how it was called, for commands that are shown
@@ -53,6 +59,8 @@ class Visit:
     def __init__(self, request: Request, office: PageOffice) -> None:
         self.request, self.office = request, office
         self.settings, self.context = user_context()
+        if request.method != "POST":  # a person sits before it; work that was begun may wait
+            self.context = self.context.changed(patience=_PATIENCE)
         self._query = parsed(request.scope["query_string"])
         self.remembered: dict[str, object] = {}  # what was found out for this request
         self._form: Mapping[str, list[str]] = request.scope.get(FORM, {})
@@ -82,7 +90,7 @@ class Visit:
         self, template: str, title: str, values: Mapping[str, object], status: int = 200, *, again: float = 0
     ) -> Response:
         """A whole page. `again`: seconds after which a browser loads it anew, with or without scripts."""
-        path = self.request.url.path
+        path = self.request.scope["path"]  # `url` fails where the query is no UTF-8
         common = {
             **common_values(self.context, self.office.program),
             "title": title,

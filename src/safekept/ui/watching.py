@@ -6,13 +6,15 @@ waits a moment; then they get what the journal knows, which takes milliseconds, 
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
 from safekept.actions.base.context import UserContext
 from safekept.actions.page.copies import CopyPlace, copies_of
 from safekept.actions.page.days import Day, last_days
+from safekept.actions.page.sizes import SizeClass, SnapshotSizes
 from safekept.actions.status.status import Status, look
 from safekept.core.errors import SafekeptError
 from safekept.core.records import dataclass
@@ -31,6 +33,7 @@ class Sight:
     status: Status | None = None
     days: Mapping[str, tuple[Day, ...]] = field(default_factory=dict)
     copies: tuple[CopyPlace, ...] = ()
+    sizes: Mapping[str, tuple[SizeClass, ...]] = field(default_factory=dict)  # of each home's last snapshot
     error: SafekeptError | None = None
     late: bool = False
 
@@ -42,23 +45,24 @@ class PageWatch:
         self._patience = patience
         self._lock = threading.Lock()
         self._running: tuple[Worker, list[Sight]] | None = None
+        self.sizes = SnapshotSizes()
 
     def look(self, settings: Settings, context: UserContext) -> Sight:
         """Everything, or what is known without the vault."""
         with self._lock:
             if self._running is None or not self._running[0].running:
-                self._running = _begin(lambda: _sight(settings, context))
+                self._running = _begin(lambda: _sight(settings, context, self.sizes))
             worker, found = self._running
         if worker.wait(self._patience):
             with self._lock:
                 if self._running is not None and self._running[0] is worker:
                     self._running = None
             return _taken(worker, found)
-        outside, known = _begin(lambda: _sight(settings, context, open_vault=False))
+        outside, known = _begin(lambda: _sight(settings, context, None))
         if not outside.wait(OUTSIDE_PATIENCE):
             return Sight(late=True)
         sight = _taken(outside, known)
-        return Sight(sight.status, sight.days, sight.copies, sight.error, late=True)
+        return replace(sight, late=True)
 
 
 def _begin(work: Callable[[], Sight]) -> tuple[Worker, list[Sight]]:
@@ -72,15 +76,27 @@ def _taken(worker: Worker, found: list[Sight]) -> Sight:
     return found[0]
 
 
-def _sight(settings: Settings, context: UserContext, *, open_vault: bool = True) -> Sight:
+def _sight(settings: Settings, context: UserContext, sizes: SnapshotSizes | None) -> Sight:
+    """Without `sizes` the vault is not opened."""
     try:
         status = look(
             context,
             stale_hours=settings.number("status.stale_hours"),
             hosts=host_statuses(context),
-            open_vault=open_vault,
+            open_vault=sizes is not None,
             isolated=True,  # other threads of this process may be at the same databases
         )
     except SafekeptError as error:
         return Sight(error=error)
-    return Sight(status, last_days(context, status), copies_of(context, status))
+    found = Sight(status, last_days(context, status), copies_of(context, status))
+    return found if sizes is None else replace(found, sizes=_sizes(context, status, sizes))
+
+
+def _sizes(context: UserContext, status: Status, sizes: SnapshotSizes) -> dict[str, tuple[SizeClass, ...]]:
+    found = {}
+    for home in status.homes:
+        newest = home.whole or home.last
+        if newest is not None and not newest.from_journal:
+            with contextlib.suppress(SafekeptError, OSError):  # the status says what is wrong with the vault
+                found[home.home] = sizes.of(context, home.home, newest.id, newest.files)
+    return found

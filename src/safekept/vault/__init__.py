@@ -2,7 +2,7 @@
 
 Import from the modules; nothing is imported here, so that a command pays only for what it uses.
 
-    from safekept.vault.storage import LocalStorage, MemoryStorage      the Storage contract: storage/base.py
+    from safekept.vault.storage import LocalStorage                     the Storage contract: storage/base.py
     from safekept.vault.repo.keys import Secret, generate_secret
     from safekept.vault.repo.repository import Repository
 

@@ -110,7 +110,7 @@ class LockLost(SafekeptError):
 
     @classmethod
     def packs_gone(cls, place: str, count: int) -> Self:
-        """Somebody pruned while we counted on what was pruned."""
+        """Another process pruned what we counted on."""
         return cls(
             f"The vault at `{place}` lost {count:,} packs while this command counted on them",
             kept="No snapshot was written that needs them; the other snapshots are as they were",

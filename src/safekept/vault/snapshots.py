@@ -185,7 +185,7 @@ def pick(
 
 
 def is_number(word: str) -> bool:
-    """Whether a word is a number and nothing else: nobody says an id in so few characters."""
+    """Whether a word is a number and nothing else: ids are not given in so few characters."""
     return re.fullmatch("[0-9]{1,3}", word) is not None
 
 

@@ -33,7 +33,7 @@ PRE_RESTORE = "pre-restore"
 PRE_CHANGE = "pre-change"
 ADOPTED = "adopted"
 KINDS = (QUICK, MANUAL, SCHEDULED, PRE_UPDATE, PRE_MIGRATION, PRE_IMPORT, PRE_RESTORE, PRE_CHANGE, ADOPTED)
-#: The kind of whatever restic, rustic or somebody's hand made.
+#: The kind of what restic or rustic made.
 OTHER = "other"
 
 INCOMPLETE = "incomplete"
@@ -43,7 +43,7 @@ PARTIAL = "partial"
 PARTS = frozenset({QUICK, PRE_CHANGE, ADOPTED})
 PIN = "pin"
 FORGOTTEN = "forgotten"
-#: Taken at the end of a session, by nobody's wish.
+#: Taken automatically at the end of a session.
 AUTOMATIC = "automatic"
 PROVEN = "proven"
 
@@ -74,7 +74,7 @@ def state_of(snapshot: Snapshot) -> str:
 
 
 def after_a_drill(snapshot: Snapshot, state: str) -> str:
-    """A drill checks every database in full, so one that nobody had checked is sound if it was proven."""
+    """A drill checks every database in full, so one that was unchecked is sound if it was proven."""
     return "sound" if state == "unverified" and proven_at(snapshot) is not None else state
 
 

@@ -23,7 +23,7 @@ from safekept.core.objects.base import Taken
 from safekept.core.objects.errors import PlaceRefused
 from safekept.core.objects.sftp import ADD_ONLY
 from support.commands.in_process import spoken
-from support.offsite.pushes import machine, one_more, pointed, proven_copy
+from support.offsite.pushes import machine, one_more, pointed, proven_copy, survived_by
 from support.offsite.servers import SshServer
 
 
@@ -124,6 +124,7 @@ def test_pushes_night_after_night_go_to_such_an_account_and_restic_reads_them(se
     assert last is not None and last.rights is not None and last.rights["keeps"] is True
     (status,) = destination_statuses(here, recent(here))
     assert status.keeps
+    assert survived_by(here).step == "append-only"
 
 
 def test_destinations_add_prints_the_whole_line_for_the_administrator(server, place, tmp_path, monkeypatch):

@@ -20,7 +20,7 @@ from safekept.vault.errors import NoSuchVault
 from safekept.vault.snapshots import list_snapshots
 from support.commands.waiting import wait_until
 from support.offsite.locked_bucket import BUCKET, LockedBucket
-from support.offsite.pushes import NOW, machine, one_more, pointed, proven_copy
+from support.offsite.pushes import NOW, machine, one_more, pointed, proven_copy, survived_by
 from support.offsite.servers import KEY, SECRET, find_program
 from support.users.contexts import throwaway
 from support.vault.vaults import read_all
@@ -60,6 +60,7 @@ def test_what_the_canary_finds_is_what_the_credential_may_do(bucket, place, tmp_
     rights = examine_destination(here, "far").abilities
     assert (rights.delete, rights.versioning, rights.keeps) == (False, True, True)
     assert last_push(here, "far").rights["keeps"] is True
+    assert survived_by(here).step == "object-lock"
 
 
 def test_a_prune_that_may_not_delete_says_so_and_leaves_a_whole_copy(bucket, place, tmp_path):

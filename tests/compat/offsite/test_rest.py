@@ -9,12 +9,13 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from dataclasses import replace
 
 import pytest
 
 from safekept.actions.offsite.destination import VAULT, DestinationSetting
-from safekept.actions.offsite.destinations import contents_of, examine_destination, last_push
+from safekept.actions.offsite.destinations import contents_of, examine_destination, last_push, record_rights
 from safekept.actions.offsite.elsewhere import not_elsewhere
 from safekept.actions.offsite.fleet import FleetRequest, look_at_fleet
 from safekept.actions.offsite.pull import PullRequest, pull
@@ -30,7 +31,7 @@ from safekept.vault.marks import Mark, read_marks, write_mark
 from safekept.vault.snapshots import list_snapshots
 from support.commands.in_process import spoken
 from support.offsite.fault_proxy import FaultProxy, Status
-from support.offsite.pushes import machine, one_more, pointed, proven_copy
+from support.offsite.pushes import machine, one_more, pointed, proven_copy, survived_by
 from support.offsite.servers import RestServer, find_program
 from support.restoring.rebuilds import equal, lose_a_machine
 from support.users.contexts import throwaway
@@ -112,12 +113,16 @@ def test_a_push_the_way_back_and_restic_in_between(vault_here, rest_server, plac
 
 def test_what_the_credential_may_do_is_told_by_having_tried(vault_here, rest_server, adding_server):
     free, held = pointed(vault_here, rest_server.place()), pointed(vault_here, adding_server.place())
-    for here, may in ((free, True), (held, False)):
+    for here, may in ((held, False), (free, True)):
         tested = examine_destination(here, "far")
         assert (tested.state, tested.reason) == ("usable", "")
         assert (tested.abilities.delete, tested.abilities.overwrite) == (may, may)
         assert tested.abilities.keeps is not may
         assert bool(tested.abilities.left) is not may
+        # What was tried by hand is what status says, as long as no push has tried since.
+        record_rights(here, tested)
+        (status,) = destination_statuses(here, recent(here))
+        assert status.keeps is not may and time.time() - status.tried < 60
 
 
 def test_nights_at_a_server_that_can_only_be_added_to(vault_here, adding_server, tmp_path):
@@ -127,9 +132,11 @@ def test_nights_at_a_server_that_can_only_be_added_to(vault_here, adding_server,
         one_more(here, 60 + night)
         assert push(here, PushRequest("far")).complete
     proven_copy(here, "far")
-    assert last_push(here, "far").rights["keeps"] is True
+    last = last_push(here, "far")
+    assert last.rights["keeps"] is True
     (status,) = destination_statuses(here, recent(here))
-    assert status.keeps
+    assert status.keeps and status.tried == last.done and not status.versions
+    assert survived_by(here).step == "append-only"
     with contextlib.closing(place.open()) as objects:
         (name, *_) = [one.name for one in objects.list() if "/data/" in one.name]
         with pytest.raises(PlaceRefused, match=r"does not let us delete .*: Forbidden \(403\)"):

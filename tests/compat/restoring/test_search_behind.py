@@ -61,7 +61,7 @@ def every_index_is_large(monkeypatch):
 def started(monkeypatch):
     """Nobody fills by itself; which homes somebody should have been started for."""
     homes: list[str] = []
-    name = "safekept.core.processes.detached.run_detached"
+    name = "safekept.core.processes.process.run_detached"
     monkeypatch.setattr(name, lambda module, home: homes.append(home))
     return homes
 

@@ -109,7 +109,8 @@ import json, os, sys
 sys.path[:0] = json.loads(sys.argv[1])
 from support.archives.sources import HEAD, WHEN
 from safekept.archive import open_archive, write_archive
-from safekept.core.entries import CHUNK, BytesContent, Content, Entry, EntryList, Kind
+from safekept.core.entries import CHUNK, BytesContent, Content, Entry, Kind
+from support.home.entry_list import EntryList
 from support.archives.seals import opener, seal_to
 
 to, form, path, megabytes, environment, key = json.loads(sys.argv[2])

@@ -24,6 +24,7 @@ _WRITES = {
     "gemini": ("BeforeTool", "write_file", "file_path"),
     "hermes": ("pre_tool_call", "write_file", "path"),
     "cursor": ("preToolUse", "Write", "file_path"),
+    "qwen": ("PreToolUse", "write_file", "file_path"),
     "opencode": ("tool.execute.before", "write", "filePath"),
 }
 

@@ -20,6 +20,7 @@ from safekept.checkpoints.rollback.project_tree import ProjectTree
 from safekept.checkpoints.rollback.proving import UndoPointFailed
 from safekept.checkpoints.rollback.rollback import plan_rollback, recover, roll_back
 from safekept.checkpoints.rollback.run import RollbackFailed
+from safekept.core.platform.filesystems import Folding
 from support.projects.rollbacks import Project
 from support.users.unprivileged import as_nobody, nobodys  # noqa: F401
 
@@ -225,7 +226,7 @@ def test_names_that_differ_only_in_case_are_left_on_a_disk_that_takes_them_for_o
     project.write("README", "renamed since\n")
     os.rename(project.full("docs"), project.full("Docs"))
     project.write("plain.txt", "two\n")
-    monkeypatch.setattr(spelling, "folds_case", lambda ground, path: True)
+    monkeypatch.setattr(spelling, "folding_at", lambda ground, path: Folding(case=True, forms=False))
     was = project.tree()
     result = project.back(point)
     left = {one.path: one.reason for one in result.left}
@@ -258,16 +259,14 @@ def test_two_files_that_become_directories_of_the_same_letters_are_not_taken_for
 
 def test_the_case_of_this_disk_is_found_out_by_trying(tmp_path):
     with ProjectTree(str(tmp_path)) as ground:
-        assert spelling.folds_case(ground, "not/there") is False
+        assert spelling.folding_at(ground, "not/there") == Folding(case=False, forms=False)
     assert os.listdir(tmp_path) == []
 
 
 def test_without_an_exchanging_rename_rollback_is_the_same(tmp_path, monkeypatch):
     project, point = edited(str(tmp_path))
     was = project.tree()
-    monkeypatch.setattr(
-        "safekept.checkpoints.rollback.project_tree._rename_flags", lambda old, new, flags: False
-    )
+    monkeypatch.setattr("safekept.core.platform.renaming._rename", lambda old, new, flags: False)
     result = project.back(point)
     assert result.complete and project.read("src/0.py").startswith(b"one") and project.leftovers() == []
     project.undo()

@@ -45,11 +45,11 @@ def counted_in(owner, name, after=False):
 
 for name in ("write", "pwrite", "writev", "fsync", "fdatasync", "copy_file_range"):
     counted_in(os, name)
-from safekept.checkpoints.rollback import project_tree
+from safekept.core.platform import renaming
 from safekept.checkpoints.rollback.rollback import plan_rollback, recover, roll_back
 from safekept.checkpoints.store.store import Store
 from safekept.checkpoints.take.taking import TakeSettings
-counted_in(project_tree, "_rename_flags", after=True)
+counted_in(renaming, "_rename", after=True)
 sys.addaudithook(hook)
 settings = TakeSettings(max_file_size=1 << 20)
 store = Store.open(data)

@@ -12,7 +12,7 @@ from safekept.vault.errors import VaultDamaged
 from safekept.vault.repo.keys import Secret
 from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import list_snapshots
-from safekept.vault.storage import MemoryStorage
+from support.vault.memory_storage import MemoryStorage
 from support.vault.vaults import CHEAP, SECRET, new_vault, read_files, save_files, some_files
 
 SPARE = Secret("the recovery passphrase", generated=True)

@@ -17,10 +17,10 @@ from safekept.vault.repo.keys import Secret
 from safekept.vault.repo.locks import unlock
 from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import list_snapshots, public_id, shown
-from safekept.vault.storage import MemoryStorage
 from safekept.vault.storage.base import FileKind
 from safekept.vault.tags import forgotten_at, is_pinned
 from support.vault.faulty_storage import MODES, FaultyStorage, Stopped
+from support.vault.memory_storage import MemoryStorage
 from support.vault.vaults import (
     CHEAP,
     SECRET,

@@ -25,8 +25,8 @@ from safekept.vault.repo import index as index_file
 from safekept.vault.repo import packer as packer_module
 from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import list_snapshots, public_id, shown
-from safekept.vault.storage import MemoryStorage
 from safekept.vault.tags import forgotten_at, is_pinned
+from support.vault.memory_storage import MemoryStorage
 from support.vault.vaults import SECRET, find_snapshot, new_vault, read_files, save_files
 
 HOUR = 3600 * 10**9

@@ -16,9 +16,10 @@ from safekept.vault.care.checking import check
 from safekept.vault.format.blobs import BlobKind
 from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import list_snapshots
-from safekept.vault.storage import LocalStorage, MemoryStorage
+from safekept.vault.storage import LocalStorage
 from safekept.vault.storage.base import FileKind
 from support.commands.waiting import wait_until
+from support.vault.memory_storage import MemoryStorage
 from support.vault.vaults import SECRET, new_vault, read_files, some_files
 
 #: Saves one snapshot after the other and says each one's id and seed once it is stored.
@@ -27,7 +28,7 @@ import sys
 from safekept.vault.format import pack
 from safekept.vault.repo import packer
 from safekept.vault.repo.repository import Repository
-from safekept.vault.storage import LocalStorage, MemoryStorage
+from safekept.vault.storage import LocalStorage
 from safekept.vault.storage.base import FileKind
 from support.vault.vaults import SECRET, save_files, some_files
 pack.TARGET, packer.MOST_BLOBS = 40_000, 8

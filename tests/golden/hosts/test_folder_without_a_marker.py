@@ -23,6 +23,7 @@ HOSTS = {
     "gemini": ("write_file", "run_shell_command"),
     "cursor": ("Write", "Shell"),
     "opencode": ("write", "bash"),
+    "qwen": ("write_file", "run_shell_command"),
 }
 DATA = {"data/one.csv": "1\n", "data/deep/two.csv": "2\n"}
 

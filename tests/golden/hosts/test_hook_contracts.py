@@ -37,6 +37,7 @@ TOLERATED = {
     "gemini": {"tool", "hook", "args"},
     "hermes": {"tool", "hook", "args"},
     "cursor": {"tool", "hook", "args", "agent_id"},
+    "qwen": {"tool", "hook", "args"},
     "opencode": {"hook_event_name", "tool_name", "tool_input", "agent"},
 }
 

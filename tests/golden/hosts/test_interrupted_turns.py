@@ -26,6 +26,7 @@ WRITERS = {
     "gemini": "write_file",
     "cursor": "Write",
     "opencode": "write",
+    "qwen": "write_file",
 }
 
 
@@ -109,7 +110,7 @@ def test_what_a_person_edits_after_an_interrupted_turn_is_not_rolled_back(name, 
     assert host.rolls_back() == {"a.txt": "old a\n", **MINE}
 
 
-@pytest.mark.parametrize("name", ["claude-code", "gemini", "cursor"])
+@pytest.mark.parametrize("name", ["claude-code", "gemini", "cursor", "qwen"])
 def test_nor_when_the_session_ends_after_those_edits(name, tmp_path):
     host = Host(name, tmp_path)
     host.prompts()

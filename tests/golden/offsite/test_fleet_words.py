@@ -21,6 +21,7 @@ from support.home.homes import make_hermes_home
 from support.restoring.drills import flip
 from support.restoring.rebuilds import add_sessions
 from support.users.contexts import throwaway
+from support.users.unprivileged import NOBODY, as_nobody, nobodys  # noqa: F401
 from support.vault.snapshots import take
 
 HOUR = 3600 * 10**9
@@ -189,6 +190,36 @@ def test_a_single_vault_is_a_fleet_of_its_hosts(fleet, say):
     shown = say("fleet", os.path.join(fleet[0], "4000000000000000"), "--key-file", fleet[1][3])
     assert shown.code == 0 and "2 homes on 2 hosts in 1 vault\n" in shown.out
     assert "darwin" in shown.out and "euler" in shown.out
+
+
+def test_a_directory_that_is_closed_to_us_hides_no_vault(fleet, nobodys):  # noqa: F811
+    disk, user = os.path.join(nobodys, "disk"), os.path.join(nobodys, "user")
+    shutil.copytree(fleet[0], disk)
+    os.mkdir(user)
+    if os.getuid() == 0:
+        for directory, names, files in os.walk(nobodys):
+            for name in (*names, *files):
+                os.chown(os.path.join(directory, name), NOBODY, NOBODY)
+    os.mkdir(os.path.join(disk, "lost+found"), 0o000)
+    closed = os.path.join(disk, "2000000000000000")
+    os.chmod(closed, 0o000)
+
+    def look():
+        with pytest.MonkeyPatch.context() as patch:
+            done = spoken(patch, user)("fleet", disk, "--json")
+            listed = spoken(patch, user)("destinations", "show", disk)
+            return done.out, done.err, listed.out, listed.err
+
+    out, err, listed, trouble = as_nobody(look)
+    assert out, err
+    vaults = {vault["directory"]: vault for vault in json.loads(out)["vaults"]}
+    assert sorted(vaults) == [f"{number}000000000000000" for number in range(1, 6)]
+    shut = vaults.pop("2000000000000000")
+    assert (shut["state"], shut["level"]) == ("unreadable", "not-protected")
+    assert shut["reason"] == f"`{closed}` does not let us list it: Permission denied"
+    assert all(vault["state"] == "locked" and vault["snapshots"] for vault in vaults.values())
+    shut_there = f"2000000000000000: cannot be read: `{closed}/snapshots` does not let us list it"
+    assert shut_there in listed and listed.count("  Vault  ") == 5, trouble
 
 
 def test_one_vault_that_cannot_be_read_hides_no_other(fleet, say, tmp_path):

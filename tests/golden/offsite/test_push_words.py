@@ -9,7 +9,6 @@ import shutil
 
 import pytest
 
-from safekept.actions.vault.keys import keys as actions_keys
 from safekept.vault.repo import keys as vault_keys
 from safekept.vault.repo.repository import Repository
 from safekept.vault.storage.local import LocalStorage
@@ -170,8 +169,6 @@ def test_a_prune_shows_what_goes_and_needs_consent(say, pushed, user):
 
 
 def test_keys_that_were_removed_here_are_named(say, pushed, tmp_path, monkeypatch):
-    for module in (actions_keys, vault_keys):
-        monkeypatch.setattr(module, "FOR_PASSPHRASE", vault_keys.Cost(16384, 8, 1))
     (tmp_path / "word").write_text("correct horse battery staple\n")
     added = json.loads(say("vault", "key", "add", "--passphrase-file", str(tmp_path / "word"), "--json").out)
     say("push")

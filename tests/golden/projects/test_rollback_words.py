@@ -6,6 +6,8 @@ import glob
 import json
 import os
 import pty
+import re
+import shlex
 import shutil
 import struct
 import subprocess
@@ -13,7 +15,10 @@ import sys
 
 import pytest
 
+from safekept.actions.projects.project import NoSuchDirectory
 from safekept.checkpoints.checkpoints import Checkpoints
+from safekept.cli.words.lists import directory_of
+from safekept.core.platform import descriptors
 from support.projects.checkpoints import put
 
 
@@ -285,3 +290,56 @@ def test_a_file_that_grew_beyond_the_limit_stays_and_the_way_to_the_old_one_is_s
     os.rename(os.path.join(project, "main.py"), os.path.join(project, "..", "aside"))
     assert run("rollback", "1").returncode == 0
     assert read(project, "main.py") == "one\n"
+
+
+def test_who_names_a_file_and_no_point_is_given_the_command(run, project, data):
+    turn(data, project, 1, "two\n")
+    refused = run("rollback", "main.py")
+    assert refused.returncode == 1 and "`main.py` is neither a number nor the id" in refused.stderr
+    found = re.search(r"If a file is meant: `\S+ (rollback \w+ main\.py)`", " ".join(refused.stderr.split()))
+    assert found and run(*found[1].split()).returncode == 0 and read(project, "main.py") == "one\n"
+
+
+def in_deleted(environment: dict[str, str], project: str, *commands: str, **more: str):
+    """A shell that stands in the project while an agent deletes it, and then says the commands."""
+    program = f"{shlex.quote(sys.executable)} -I -m safekept"
+    said = "; ".join(f"{program} {command}" for command in commands)
+    return subprocess.run(
+        ["/bin/sh", "-c", f'cd "$1" && rm -rf "$1" && {{ {said}; }}', "sh", project],
+        env={**environment, **more},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_where_the_project_was_deleted_under_your_feet_rollback_brings_it_back(
+    run, project, launcher_environment
+):
+    point = json.loads(run("checkpoint", "--json").stdout)["checkpoint"]["id"]
+    listed = in_deleted(launcher_environment, project, "rollback", "checkpoint")
+    assert f"Checkpoints of {project}, which is gone" in listed.stdout
+    assert "did not foresee" not in listed.stderr and f"`{project}`" in listed.stderr
+    os.mkdir(project)
+    back = in_deleted(launcher_environment, project, f"rollback {point}", "checkpoint")
+    assert f"Went back to checkpoint {point} of {project}\n" in back.stdout
+    assert f"Your shell still stands in the directory that was deleted: `cd {project}`\n" in back.stdout
+    assert re.search(rf"^Checkpoint \w+ of {re.escape(project)}$", back.stdout, re.M), back.stderr
+    assert read(project, "main.py") == "one\n"
+
+
+def test_where_nothing_says_which_directory_was_deleted_it_is_asked_for(tmp_path, monkeypatch):
+    gone = str(tmp_path / "gone")
+    os.mkdir(gone)
+    monkeypatch.chdir(gone)
+    os.rmdir(gone)
+    assert directory_of("") == gone and directory_of("below") == os.path.join(gone, "below")
+    monkeypatch.setattr(descriptors, "path_of", lambda descriptor: "")
+    monkeypatch.setenv("PWD", gone)
+    assert directory_of("") == gone
+    for unusable in ("", "gone", str(tmp_path)):  # the last is there: not the one that was deleted
+        monkeypatch.setenv("PWD", unusable)
+        with pytest.raises(NoSuchDirectory) as refused:
+            directory_of("")
+        assert "safekept rollback --dir DIR" in " ".join(refused.value.advice())
+    assert directory_of(str(tmp_path)) == str(tmp_path)

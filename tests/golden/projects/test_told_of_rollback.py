@@ -26,6 +26,7 @@ TOLD = {
     "gemini": ("BeforeAgent", "hookSpecificOutput"),
     "hermes": ("pre_llm_call", "context"),
     "opencode": ("chat.message", "context"),
+    "qwen": ("UserPromptSubmit", "hookSpecificOutput"),
 }
 
 

@@ -243,3 +243,14 @@ def test_rollback_of_a_misspelt_file_offers_what_the_checkpoint_holds(here, say,
         assert re.fullmatch(rf"rollback [0-9a-z]+ {meant}", first), said.err
         each_runs(say, [*rest, f"{first} --dry-run"])
     assert "No checkpoint of this project holds it" in say("rollback", "1", "nothing-like-it.txt").err
+
+
+def test_a_mere_name_that_only_an_older_snapshot_has_is_offered_first(here, home, say):
+    put(os.path.join(home, "profiles/writer/skills/deploy-0/SKILL.md"), "of another profile\n")
+    older = take(here, home, check="never").id[:8]
+    shutil.rmtree(os.path.join(home, "skills/deploy-0"))
+    take(here, home, check="never")
+    said = say("restore", "deploy-0")
+    assert offered(said)[0] == f"snapshot restore {older} skills/deploy-0", said.err
+    each_runs(say, offered(said)[:1])
+    assert os.path.isdir(os.path.join(home, "skills/deploy-0"))

@@ -66,7 +66,7 @@ def test_a_profile_that_came_back_without_its_command_says_what_starts_it(here, 
     command(here, monkeypatch, "#!/bin/sh\n")
     take(here, home)
     shutil.rmtree(os.path.join(home, "profiles", "writer"))
-    assert notes(say, "profiles/writer") == ["No command starts profile writer: `hermes -p writer` does"]
+    assert notes(say, "profiles/writer") == ["Profile writer has no command of its own: `hermes -p writer`"]
     assert notes(say, "SOUL.md") == []
 
 

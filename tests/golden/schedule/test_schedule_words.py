@@ -86,6 +86,13 @@ def test_a_dead_destination_is_exit_code_3(say, user, tmp_path):
     ]
 
 
+def test_a_push_by_hand_is_not_due_again_before_the_night(say, user, tmp_path):
+    assert say("schedule", "run").code == 0
+    configure(user, f'[[destination]]\nname = "usb"\nurl = "{tmp_path}/usb"\nsame_disk = true\n')
+    assert say("vault", "kit").code == say("push", "--acknowledge-kit").code == 0
+    assert say("schedule", "run", "--dry-run").out.splitlines()[0] == "Would do 0 of 5 things now"
+
+
 def test_while_another_run_works_there_is_nothing_to_complain_about(say, user):
     from safekept.core.locks import process_lock
 

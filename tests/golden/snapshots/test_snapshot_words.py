@@ -15,7 +15,7 @@ import pytest
 from safekept.actions.vault.keys.keys import add_passphrase
 from safekept.actions.vault.opening import open_vault
 from safekept.cli.console import Console
-from safekept.cli.words.incomplete import show_missing
+from safekept.cli.words.remarks import show_missing
 from safekept.core.entries import Outcome, Remark
 from safekept.vault.repo.keys import Secret
 from support.commands.error_texts import error_code

@@ -28,6 +28,7 @@ from support.projects.checkpoints import put
 from support.users.contexts import throwaway
 from support.users.states import DAY, State, aged, empty, made
 from support.users.troubles import (
+    another_time_set,
     brought_from_elsewhere,
     cut_off_in_setup,
     damaged,
@@ -41,6 +42,7 @@ from support.users.troubles import (
     gone,
     half_filled_search,
     half_stored,
+    hidden_files,
     installed_before_hermes,
     kit_overtaken,
     led_out,
@@ -104,6 +106,7 @@ WORLDS: dict[str, tuple[Callable[[object], State], set[str]]] = {
     "until logout": (until_logout, {"schedule-until-logout"}),
     "failed last night": (failed_last_night, {"schedule-failed"}),
     "installed before Hermes came": (installed_before_hermes, {"schedule-old-path"}),
+    "another time is set": (another_time_set, {"schedule-other-time"}),
     "damaged": (damaged, {"database-damaged", "damaged-when-stored"}),
     "lost": (lost, {"alarm-loss", "alarm-drill"}),
     "memories gone": (memories_gone, {"lost-since"}),
@@ -127,6 +130,7 @@ WORLDS: dict[str, tuple[Callable[[object], State], set[str]]] = {
     "brought from elsewhere": (brought_from_elsewhere, {"connection-elsewhere"}),
     "update wrapper replaced": (update_wrapper_replaced, {"updates-not-guarded"}),
     "projects": (projects, {"interrupted-rollback", "checkpoints-fail", "checkpoint-store"}),
+    "hidden files": (hidden_files, {"hidden-left-out", "hidden-not-kept"}),
     "half stored": (half_stored, {"incomplete", "vault-unpruned"}),
     "much newer": (much_newer, {"much-changed"}),
     "led out": (led_out, {"leads-out"}),
@@ -287,6 +291,28 @@ def with_crontab(directory, monkeypatch):
     monkeypatch.setenv("PATH", f"{own}:{place}:{os.environ['PATH']}")
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     monkeypatch.setattr("safekept.actions.schedule.host_start.cron_runs", lambda machine: True)
+
+
+def test_a_time_that_is_set_later_says_that_the_host_has_to_be_told(tmp_path, monkeypatch):
+    with_crontab(tmp_path, monkeypatch)
+    say = spoken(monkeypatch, made("fresh", tmp_path).user)
+    told = "This machine still wakes it at the times before. Tell it: `safekept schedule install`"
+    assert told not in say("settings", "schedule.at", "4:10").out, "nothing is installed"
+    assert say("schedule", "install", "--yes").code == 0
+    assert told not in say("settings", "schedule.at", "04:10").out, "the same time"
+    assert told not in say("settings", "schedule.at", "5:15", "--dry-run").out
+    said = say("settings", "schedule.at", "5:15")
+    assert said.out.splitlines() == ["Set schedule.at to 5:15", told]
+    text = "the schedule was installed for 04:10; 05:15 is set, and this machine was not told"
+    assert [one["text"] for one in all_findings(say) if one["code"] == "schedule-other-time"] == [text]
+    for words in (("status",), ("schedule", "show")):
+        flat = " ".join(say(*words).out.split())
+        assert text in flat and "`safekept schedule install`" in flat, words
+    assert "10 4 * * *" in (tmp_path / "table").read_text()
+    assert say("schedule", "install", "--yes").code == 0
+    assert "15 5 * * *" in (tmp_path / "table").read_text()
+    assert text not in " ".join(say("status").out.split())
+    assert told in say("settings", "schedule.at", "--unset").out, "back to 03:30"
 
 
 def not_connected(directory):

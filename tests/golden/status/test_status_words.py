@@ -330,3 +330,23 @@ def test_status_loads_nothing_of_what_is_not_there(tmp_path):
     )
     kept_out = {name for name in loaded if name.startswith((*heavy, "urllib.request", "http.client", "ssl"))}
     assert kept_out == set()
+
+
+def test_a_project_that_is_gone_is_said_with_its_way_back_and_is_no_alarm(tmp_path, monkeypatch):
+    state = made("fresh", tmp_path)
+    say = spoken(monkeypatch, state.user)
+    project = os.path.realpath(os.path.join(state.user, "project"))
+    os.makedirs(project)
+    for name in ("pyproject.toml", "main.py"):
+        with open(os.path.join(project, name), "w", encoding="utf-8") as file:
+            file.write("one\n")
+    assert say("checkpoint", project).code == 0
+    before = say("status").out
+    assert "gone" not in before
+    shutil.rmtree(project)
+    said = say("status")
+    assert said.out.splitlines()[0] == before.splitlines()[0], "people delete projects on purpose"
+    assert f" Gone ~/project: `safekept rollback --dir {project}`" in " ".join(said.out.split())
+    (one,) = json.loads(say("status", "--json").out)["checkpoints"]["projects"]
+    assert one["presence"] == "orphan"
+    assert "which is gone" in say("rollback", "--dir", project).out

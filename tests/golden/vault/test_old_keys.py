@@ -9,9 +9,8 @@ import shutil
 
 import pytest
 
-from safekept.actions.vault.keys.keys import GENERATED, RECOVERY_PASSPHRASE, ListedKey
+from safekept.actions.vault.keys.keys import GENERATED, RECOVERY_PASSPHRASE, ListedKey, keys_of_old_machines
 from safekept.actions.vault.keys.kit_record import KitRecord
-from safekept.actions.vault.keys.old_machines import keys_of_old_machines
 from support.users.first_hour import Newcomer
 
 REVOKE = re.compile(r"`safekept vault key remove ([0-9a-f]{8})`")

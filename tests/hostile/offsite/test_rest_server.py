@@ -90,3 +90,13 @@ def test_a_listing_that_is_none_is_refused_and_never_an_empty_one(body):
     with Hostile(OK + b"Content-Length: %d\r\n\r\n" % len(body) + body) as server, server.open() as objects:
         with pytest.raises(PlaceRefused, match="its listing is not one of version 2"):
             list(objects.list("keys/"))
+
+
+@pytest.mark.parametrize("header", [b"Content-Length: ", b"Content-Range: bytes 0-3/"])
+def test_a_length_that_no_number_has_is_no_length(header):
+    parts = (OK + header + b"9" * 5000 + b"\r\n\r\n", b"kept")
+    with Hostile(*parts) as server, server.open() as place:
+        with contextlib.suppress(PlaceRefused, PlaceUnreachable):
+            assert place.size("config") == 4
+        with contextlib.suppress(PlaceRefused, PlaceUnreachable):
+            assert place.read("config", 0, 4) == b"kept"

@@ -12,12 +12,12 @@ from safekept.core.entries import (
     Content,
     DatabaseFacts,
     Entry,
-    EntryList,
     EntryLost,
     Kind,
     Outcome,
     Remark,
 )
+from support.home.entry_list import EntryList
 
 HEAD = {"id": "20261115-060000-abc123", "created": "2026-11-15T06:00:00Z", "tool": "safekept 0.1.0"}
 WHEN = 1_700_000_000_123_456_789

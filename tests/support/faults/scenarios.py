@@ -14,8 +14,16 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from safekept.actions.keeper.bring_back import bring_back
+from safekept.actions.keeper.held import look_at_keeper
+from safekept.actions.keeper.stores import Stores
+from safekept.actions.keeper.transfer import transfer
+from safekept.checkpoints.store import belt_of
+from safekept.settings import load_settings
+from safekept.settings.context import context_of
+from safekept.vault.storage import LocalStorage
 from support.commands.warm_commands import Said
-from support.faults.worlds import World, different, facts
+from support.faults.worlds import World, different, facts, remove
 
 
 @dataclass(frozen=True)
@@ -26,6 +34,7 @@ class Scenario:
     words: Callable[[World], list[str]]
     make: Callable[[World], None]
     judge: Callable[[World, Said], None]
+    keeper: bool = False  # whether the machine has one
 
 
 def restored(world: World, id: str, *options: str) -> dict[str, tuple[object, ...]]:
@@ -42,6 +51,19 @@ def listed(said: Said, *keys: str) -> None:
     document = said.document
     assert document.get("complete") is not True, said.out
     assert any(document.get(key) for key in keys), f"incomplete, and nothing is named: {said.out}"
+
+
+def closed_again(world: World) -> None:
+    """After the next command that uses it, a store has its seat belt, and nothing of it was left open."""
+    hidden = LocalStorage(os.path.join(world.data, "checkpoints", "hidden")).belt
+    for belt in (
+        LocalStorage(world.vault).belt,
+        hidden,
+        belt_of(os.path.join(world.data, "checkpoints", "store")),
+    ):
+        if os.path.isdir(belt.root):
+            still = [one for one in (belt.root, *belt.directories()) if os.stat(one).st_mode & 0o200]
+            assert belt.state == "on" and not still, f"left open: {still}"
 
 
 # ── snapshot ───────────────────────────────────────────────────────────────────────────────────────
@@ -64,6 +86,7 @@ def judge_snapshot(world: World, said: Said) -> None:
         listed(said, "remarks")
     again = world.done("snapshot", "--json").document
     assert again["complete"] is True
+    closed_again(world)
     # A prune takes the vault for itself alone: nothing that was left behind may keep it waiting.
     world.done("vault", "prune", "--now", "--yes")
     world.done("vault", "check", "--read-data")
@@ -228,14 +251,35 @@ def judge_checkpoint(world: World, said: Said) -> None:
     points["next checkpoint"] = checkpoint(world)
     sound_store(world)
     for what, id in points.items():
-        world.write("src/main.py", "garbled\n", base=world.project)
-        shutil.rmtree(os.path.join(world.project, "src"), ignore_errors=True)
+        spoil_project(world)
         world.done("rollback", id, "--overwrite-mine")
         world.same(f"the project from the {what}", facts(world.project), name)
     if "project-first" in world.ids:
         world.done("rollback", world.ids["project-first"], "--overwrite-mine")
         world.same("the project from the checkpoint before", facts(world.project), "project-first")
     sound_store(world)
+    if os.path.exists(os.path.join(world.vault, "config")):
+        world.done("snapshot", "list")  # a hidden half needs the vault once, to be made
+    closed_again(world)
+
+
+def spoil_project(world: World) -> None:
+    """What an agent broke, in either half."""
+    shutil.rmtree(os.path.join(world.project, "src"), ignore_errors=True)
+    if os.path.exists(os.path.join(world.project, ".env")):
+        world.write(".env", "TOKEN=garbled\n", base=world.project)
+        shutil.rmtree(os.path.join(world.project, "data"))
+
+
+def hidden_with_first(world: World) -> None:
+    world.make_hidden()
+    world.ids["project-first"] = checkpoint(world)
+    world.change_hidden()
+
+
+def is_hidden(line: str) -> bool:
+    """Whether a path, or a line about one, is of the half that git hides."""
+    return line.removeprefix("missing: ").removeprefix("extra: ").startswith((".env", "data"))
 
 
 def rollback_words(world: World) -> list[str]:
@@ -249,16 +293,44 @@ def judge_rollback(world: World, said: Said) -> None:
         world.done("rollback", "--undo")
         world.same("the project after an undo", facts(world.project), "project-second")
     else:
-        world.done("rollback")
+        finished = world.done("rollback")
         now = facts(world.project)
         if said.code == 3:
             assert said.document["rolled_back"]["complete"] is False
             assert said.document["rolled_back"]["left"], said.out
+        elif said.error == "rollback-unfinished" and any(map(is_hidden, now)):
+            # What git sees is as it was then, and the command that brings the rest is named.
+            for hides, name in ((False, "project-first"), (True, "project-second")):
+                lines = [one for one in different(world.known[name], now) if is_hidden(one) is hides]
+                assert not lines, f"the project is not as {name}: {lines}"
+            assert world.ids["project-first"] in finished.err, finished
         elif different(world.known["project-second"], now):
             world.same("the project", now, "project-first")
     world.done("rollback", world.ids["project-first"], "--overwrite-mine")
     world.same("the project after the next", facts(world.project), "project-first")
     sound_store(world)
+
+
+# ── the keeper ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def judge_kept(world: World, said: Said) -> None:
+    """The snapshot is judged as any other; and whatever became of the transfer, the next one brings all."""
+    assert world.keeper is not None
+    try:
+        judge_snapshot(world, said)
+        id = str(world.done("snapshot", "--json").document["id"])
+        context = context_of(load_settings(world.with_keeper))
+        transfer(Stores.of(context))
+        for path in (world.data, os.path.join(world.user, ".config", "safekept")):
+            remove(path)
+        held = look_at_keeper(context)
+        assert held is not None
+        bring_back(context, held)
+        world.done("vault", "check", "--read-data")
+        world.same("the snapshot from the keeper", restored(world, id), "second")
+    finally:
+        world.keeper.forget()
 
 
 # ── push ───────────────────────────────────────────────────────────────────────────────────────────
@@ -311,6 +383,10 @@ SCENARIOS = (
     ),
     Scenario("checkpoint", lambda world: ["checkpoint", "--json"], project_with_first, judge_checkpoint),
     Scenario("rollback", rollback_words, project_with_first, judge_rollback),
+    Scenario("first-hidden", lambda world: ["checkpoint", "--json"], World.make_hidden, judge_checkpoint),
+    Scenario("hidden", lambda world: ["checkpoint", "--json"], hidden_with_first, judge_checkpoint),
+    Scenario("rollback-hidden", rollback_words, hidden_with_first, judge_rollback),
+    Scenario("snapshot-kept", lambda world: ["snapshot", "--json"], vault_with_first, judge_kept, True),
     Scenario("first-push", push_words, make_push(again=False), judge_push),
     Scenario("push", push_words, make_push(again=True), judge_push),
 )

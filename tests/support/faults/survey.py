@@ -11,6 +11,7 @@ from support.commands.warm_commands import Said, WarmCommands
 from support.faults.call_faults import Call, Fault, Faulted, faults, inject, place, trace
 from support.faults.scenarios import Scenario
 from support.faults.worlds import World
+from support.keeper.keepers import RunningKeeper
 
 DATA = r"user/\.local/share/safekept/"
 _NAMING = "link linkat mkdir mkdirat unlink unlinkat copy_file_range fchown fchownat fchmod"
@@ -43,7 +44,10 @@ NOT_NEEDED = (
     ),
     Spare(DATA + r"(vaults\.json|\.safekept-tmp[-#]*)$", "where vaults were seen, to miss one that is gone"),
     Spare(DATA + r"state\.json$", "which version the state has; no number means the first, the only one"),
-    Spare(DATA + r"vault/safekept-reserve\b", "room held back for a full disk; the next run makes it"),
+    Spare(
+        DATA + r"(vault|checkpoints/hidden)/safekept-reserve\b",
+        "room held back for a full disk; the next run makes it",
+    ),
     Spare(DATA + r"reports\b", "the account of an archive, which is in the archive too"),
     Spare(
         r".*[./-]lock$",
@@ -53,7 +57,17 @@ NOT_NEEDED = (
     Spare(
         DATA + r"vault/locks\b", "a reader's lock; without one it reads all the same, and says so", told=True
     ),
-    Spare(DATA + r"vault/locks/", "an old lock that stays is known as one", "unlink"),
+    Spare(DATA + r"(vault|checkpoints/hidden)/locks/", "an old lock that stays is known as one", "unlink"),
+    Spare(
+        DATA + r"checkpoints/projects/#/hidden-(trouble|left)\.json$",
+        "why an earlier point was not whole; shown until the next one, and never less than is so",
+        "unlink",
+    ),
+    Spare(
+        DATA + r"checkpoints/repositories\b",
+        "the project's own git history; that it is not whole yet is said, and the next point tries again",
+        told=True,
+    ),
     Spare(
         DATA + r"vault\b",
         "the second net of a restore; the first lies beside the home",
@@ -88,6 +102,16 @@ NOT_NEEDED = (
         "a memory of what was seen and stored",
     ),
     Spare(
+        DATA + r"(vault|checkpoints/(hidden|store))(/(data|objects|refs(/safekept)?)/[^/.]+|/\w+)?$",
+        "a directory that could not be closed is closed by the next command, which `closed_again` looks at",
+        "fchmod",
+    ),
+    Spare(
+        DATA + r"(vault/safekept|checkpoints/hidden/safekept|checkpoints/store/info)"
+        r"(/\.safekept-tmp[-#]*|/(safekept-)?belt)?$",
+        "that a store has a seat belt; the next command writes it, which `closed_again` looks at",
+    ),
+    Spare(
         DATA + r"kept\b",
         "copies of small files behind the seat belt: the originals are there, and the next command goes on",
     ),
@@ -115,9 +139,11 @@ NOT_NEEDED = (
 class Survey:
     """Faults tried on one command, and what came of them."""
 
-    def __init__(self, scenario: Scenario, base: str, run: WarmCommands, seed: int) -> None:
+    def __init__(
+        self, scenario: Scenario, base: str, run: WarmCommands, seed: int, keeper: RunningKeeper | None = None
+    ) -> None:
         self.scenario = scenario
-        self.world = World(base, run)
+        self.world = World(base, run, keeper)
         self.broken: list[str] = []
         self.hits: collections.Counter[str] = collections.Counter()
         self.ends: collections.Counter[str] = collections.Counter()
@@ -127,7 +153,7 @@ class Survey:
         self.world.keep()
         self.world.begin()  # as fresh as each of the others will be: what was just written is read twice
         self._words = scenario.words(self.world)
-        said, self.calls = trace(self._words, self.world.environment, self.world.project, self._traces)
+        said, self.calls = trace(self._words, self.world.with_keeper, self.world.project, self._traces)
         assert said.code == 0, said.out + said.err
         scenario.judge(self.world, said)  # which has to be content when nothing fails
         self.faults = faults(self.calls, self.world.root, seed)
@@ -137,7 +163,7 @@ class Survey:
         hit: tuple[Call, ...] = ()
         self.last = None
         try:
-            met = inject(self._words, self.world.environment, self.world.project, self._traces, fault)
+            met = inject(self._words, self.world.with_keeper, self.world.project, self._traces, fault)
             self.last, hit = met, met.hit
             self._count(met.said, hit, fault)
             self.scenario.judge(self.world, met.said)
@@ -147,6 +173,7 @@ class Survey:
             self.broken.append(
                 f"{fault.name} #{fault.number} {fault.error}, which hit {sites or 'nothing'}: {error}"
             )
+            print(f"{self.scenario.name}: {self.broken[-1]}", flush=True)  # with -s: hours before the end
 
     def _count(self, said: Said, hit: tuple[Call, ...], fault: Fault) -> None:
         inside = [call for call in hit if self._inside(call)]

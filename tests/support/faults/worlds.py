@@ -17,6 +17,7 @@ import tempfile
 
 from support.commands.warm_commands import Said, WarmCommands
 from support.home.homes import SIDECARS, is_sqlite, make_chat_database, prose
+from support.keeper.keepers import RunningKeeper
 from support.vault.closed import open_below
 
 #: Where a landing keeps what it replaced when it cannot do so beside the home; not of the home itself.
@@ -27,7 +28,7 @@ Facts = dict[str, tuple[object, ...]]
 class World:
     """A directory with everything that a command can touch in it, and short words for what is there."""
 
-    def __init__(self, base: str, run: WarmCommands) -> None:
+    def __init__(self, base: str, run: WarmCommands, keeper: RunningKeeper | None = None) -> None:
         self.root = os.path.join(os.path.realpath(base), "world")
         self.user = os.path.join(self.root, "user")
         self.home = os.path.join(self.user, ".hermes")
@@ -39,6 +40,8 @@ class World:
         self.scratch = os.path.join(self.root, "tmp")
         self._kept = os.path.join(os.path.realpath(base), "kept")
         self._run = run
+        #: Of this machine, for the command that meets the fault; those that judge it do without.
+        self.keeper = keeper
         #: What is known of the world as it was made: trees to compare with, ids, by name.
         self.known: dict[str, Facts] = {}
         self.ids: dict[str, str] = {}
@@ -49,14 +52,16 @@ class World:
     def environment(self) -> dict[str, str]:
         keep = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         own = {"HOME": self.user, "TMPDIR": self.scratch, "NO_COLOR": "1", "PYTHONUTF8": "1"}
-        return {**keep, **own, "SAFEKEPT_HELPER": "0"}
+        return {**keep, **own, "SAFEKEPT_HELPER": "0", "SAFEKEPT_KEEPER_SOCKET": ""}
 
-    def say(self, *words: str) -> Said:
-        return self._run(list(words), self.environment, self.project)
+    @property
+    def with_keeper(self) -> dict[str, str]:
+        socket = self.keeper.socket if self.keeper else ""
+        return {**self.environment, "SAFEKEPT_KEEPER_SOCKET": socket}
 
     def done(self, *words: str) -> Said:
         """A command that must work now."""
-        said = self.say(*words)
+        said = self._run(list(words), self.environment, self.project)
         if said.code:
             raise AssertionError(
                 f"`{' '.join(words)}` ended {said.code}: {said.out[-1500:]}{said.err[-1500:]}"
@@ -133,6 +138,26 @@ class World:
         os.unlink(os.path.join(self.project, "notes", "todo.md"))
         os.rmdir(os.path.join(self.project, "notes"))
         self.known["project-second"] = facts(self.project)
+
+    def make_hidden(self) -> None:
+        """A project of which half is hidden: a secret, ignored files, a database."""
+        self.write(".gitignore", "data/\n", base=self.project)
+        self.write(".env", "TOKEN=first\n", 0o600, base=self.project)
+        self.write("data/notes/one.txt", "one\n", base=self.project)
+        os.symlink("notes/one.txt", os.path.join(self.project, "data", "link"))
+        self._rows("create table t (x); insert into t values (1), (2)")
+        self.make_project()
+
+    def change_hidden(self) -> None:
+        self.write(".env", "TOKEN=second\n", 0o644, base=self.project)
+        self.write("data/new.txt", "new\n", base=self.project)
+        shutil.rmtree(os.path.join(self.project, "data", "notes"))
+        self._rows("insert into t values (3)")
+        self.change_project()
+
+    def _rows(self, script: str) -> None:
+        with contextlib.closing(sqlite3.connect(os.path.join(self.project, "data", "app.db"))) as connection:
+            connection.executescript(script)
 
     # ── looking ────────────────────────────────────────────────────────────────────────────────────
 

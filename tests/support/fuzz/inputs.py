@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from safekept.core.errors import SafekeptError
+
 INTERESTING = [
     0,
     1,
@@ -139,3 +141,18 @@ def lines_of(*documents: Any, odd: Sequence[Any] = ()) -> Maker:
         return changed_bytes(source, [text]) if source.random() < 0.3 else text
 
     return Maker(make, (b"".join(json.dumps(one).encode() + b"\n" for one in documents),))
+
+
+@dataclass
+class Target:
+    """How inputs are made, what takes them, and the errors with which it may refuse one."""
+
+    make: Maker
+    take: Callable[[bytes], None]
+    refusals: tuple[type[BaseException], ...] = (SafekeptError,)
+    sample: int = 100  # changed inputs in `./test`
+    taken: int | None = None  # so many of the honest ones are taken; None: all
+
+    @property
+    def honest(self) -> tuple[bytes, ...]:
+        return self.make.honest[: self.taken]

@@ -7,7 +7,6 @@ A target makes inputs out of honest ones and gives each to the code as a user's 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import io
 import json
@@ -25,23 +24,9 @@ from safekept.archive.sealing.seal import NOBODY, Identity
 from safekept.core.entries import EntryLost, Kind
 from safekept.core.errors import SafekeptError
 from support.archives import bad_archives
-from support.fuzz.inputs import Maker, bytes_of, changed_bytes, lines_of, values_of
+from support.fuzz.inputs import Maker, Target, bytes_of, changed_bytes, lines_of, values_of
+from support.fuzz.services import SERVICES
 from support.vault.closed import open_below
-
-
-@dataclasses.dataclass
-class Target:
-    """How inputs are made, what takes them, and the errors with which it may refuse one."""
-
-    make: Maker
-    take: Callable[[bytes], None]
-    refusals: tuple[type[BaseException], ...] = (SafekeptError,)
-    sample: int = 100  # changed inputs in `./test`
-    taken: int | None = None  # so many of the honest ones are taken; None: all
-
-    @property
-    def honest(self) -> tuple[bytes, ...]:
-        return self.make.honest[: self.taken]
 
 
 def _archive(data: bytes, path: str, identity: Identity = NOBODY) -> None:
@@ -61,7 +46,8 @@ def _archive(data: bytes, path: str, identity: Identity = NOBODY) -> None:
 def _written(directory: str, form: str) -> bytes:
     """An archive that safekept itself writes."""
     from safekept.archive.writing import write_archive
-    from safekept.core.entries import BytesContent, Entry, EntryList
+    from safekept.core.entries import BytesContent, Entry
+    from support.home.entry_list import EntryList
 
     def file(path: str, data: bytes) -> Entry:
         return Entry(
@@ -607,4 +593,5 @@ TARGETS: dict[str, Callable[[str], Target]] = {
     "s3": s3_target,
     "layout": layout_target,
     "settings": settings_target,
+    **SERVICES,
 }

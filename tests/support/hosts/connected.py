@@ -17,6 +17,7 @@ JSON_HOSTS = {
     "codex": ".codex/hooks.json",
     "gemini": ".gemini/settings.json",
     "cursor": ".cursor/hooks.json",
+    "qwen": ".qwen/settings.json",
 }
 
 

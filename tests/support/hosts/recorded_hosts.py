@@ -14,7 +14,7 @@ from support.places import TESTS
 from support.projects.checkpoints import contents_in_store, put
 
 RECORDED = os.path.join(TESTS, "recorded")
-HOSTS = ("claude-code", "codex", "gemini", "hermes", "cursor", "opencode")
+HOSTS = ("claude-code", "codex", "gemini", "hermes", "cursor", "opencode", "qwen")
 
 
 def conversations() -> list[str]:

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 
 from safekept.keeper.client import Keeper
+from safekept.keeper.history import Manifest
 from safekept.keeper.pages import Entry, packed_pages
 from safekept.keeper.room import Put
 from safekept.keeper.store import KeeperStore, Limits
@@ -41,14 +42,23 @@ class RunningKeeper:
             os.chmod(os.path.join(self.store, "settings.json"), 0o644)
 
     def start(self) -> None:
-        words = ["keeper", "serve", "--store", self.store, "--socket", self.socket, "--user", "nobody"]
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-c", _START, os.path.join(CHECKOUT, "src"), *words],
-            env={"HOME": self.place, "PATH": os.environ["PATH"], "SAFEKEPT_HELPER": "0"},
-        )
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.socket)
+        words = ["keeper", "serve", "--store", self.store, "--socket", self.socket, "--user", "nobody"]
+        self._process = subprocess.Popen(self._line(words), env=self._environment())
         wait_until(lambda: os.path.exists(self.socket), "the keeper's socket")
+
+    def command(self, words: list[str]) -> subprocess.CompletedProcess[str]:
+        """One more `safekept`, beside the keeper that runs."""
+        return subprocess.run(
+            self._line(words), env=self._environment(), capture_output=True, text=True, timeout=300
+        )
+
+    def _line(self, words: list[str]) -> list[str]:
+        return [sys.executable, "-I", "-c", _START, os.path.join(CHECKOUT, "src"), *words]
+
+    def _environment(self) -> dict[str, str]:
+        return {"HOME": self.place, "PATH": os.environ["PATH"], "SAFEKEPT_HELPER": "0"}
 
     def kill(self) -> None:
         assert self._process is not None
@@ -59,6 +69,17 @@ class RunningKeeper:
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
             self._process.wait(60)
+
+    def forget(self) -> None:
+        """Every room, as if nobody had ever sent anything."""
+        shutil.rmtree(os.path.join(self.store, "rooms"))
+
+    def processor_seconds(self) -> float:
+        """Of it, and of the processes that served callers and have ended."""
+        assert self._process is not None
+        with open(f"/proc/{self._process.pid}/stat", encoding="ascii") as file:
+            fields = file.read().rpartition(")")[2].split()
+        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
     def count(self) -> int:
         """How many objects there are."""
@@ -96,7 +117,7 @@ def name_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def store_all(keeper: Keeper, files: dict[str, bytes]) -> dict[str, object]:
+def store_all(keeper: Keeper, files: dict[str, bytes]) -> Manifest:
     """A whole transfer: these files are the stores now; what the keeper answers."""
     contents = {name_of(data): data for data in files.values()}
     assert keeper.put_bytes(contents) == []

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from typing import Any
 
 from safekept.actions.base.context import UserContext
 from safekept.actions.offsite.destination import DestinationSetting
+from safekept.actions.status.destination_status import destination_statuses
+from safekept.actions.status.findings.survival import SurvivedBy, survival
+from safekept.actions.status.recent import recent
+from safekept.actions.status.vault_status import vault_view
 from safekept.actions.vault.opening import make_vault, open_vault
 from safekept.vault.care.checking import check
 from support.offsite.servers import Place
@@ -59,3 +64,10 @@ def proven_copy(here: UserContext, place: str, *, whole: bool = True) -> int:
         found, mine = read_all(copy), read_all(own)
         assert not whole or all(files in found for files in mine)
         return len(found)
+
+
+def survived_by(here: UserContext) -> SurvivedBy | None:
+    """What the first line of `status` goes by, after real pushes."""
+    found = recent(here)
+    with vault_view(here, found, time.time()) as view:
+        return survival(here, view.status, destination_statuses(here, found), None, time.time())

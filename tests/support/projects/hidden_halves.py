@@ -13,7 +13,7 @@ from safekept.actions.projects.checkpoint import CheckpointPolicy, CheckpointTak
 from safekept.actions.projects.hidden.record import kept_looks
 from safekept.actions.projects.hidden.repository import open_hidden
 from safekept.actions.projects.rollback import RollbackOutcome, RollbackRequest, rollback
-from safekept.checkpoints.scan.hidden import HiddenLimits
+from safekept.checkpoints.scan.hidden_left import HiddenLimits
 from safekept.checkpoints.take.taking import TakeSettings
 from safekept.vault.snapshots import list_snapshots
 from support.projects.checkpoints import put

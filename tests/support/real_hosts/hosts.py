@@ -7,5 +7,8 @@ from .codex import Codex
 from .gemini import Gemini
 from .host import RealHost
 from .opencode import Opencode
+from .qwen import Qwen
 
-HOSTS: dict[str, RealHost] = {host.name: host for host in (ClaudeCode(), Codex(), Gemini(), Opencode())}
+HOSTS: dict[str, RealHost] = {
+    host.name: host for host in (ClaudeCode(), Codex(), Gemini(), Opencode(), Qwen())
+}

@@ -12,9 +12,10 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 
-from safekept.core.entries import BytesContent, Entry, EntryList, Kind
+from safekept.core.entries import BytesContent, Entry, Kind
 from safekept.home.landing import Landed, LandingPlan, Targets, land, plan_landing
 from safekept.home.layout.layout import load_layouts
+from support.home.entry_list import EntryList
 
 LAYOUT = load_layouts()["hermes"]
 TIME = 1_700_000_000_123_456_789

@@ -26,6 +26,7 @@ from safekept.actions.alarms.declined import take_back
 from safekept.actions.base.search_behind import fill_all
 from safekept.actions.base.unfinished import Unfinished
 from safekept.actions.hosts.calls import integrations_directory, record_host_call
+from safekept.actions.projects.hidden.record import project_records
 from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
 from safekept.actions.vault.keys.kit import write_kit
 from safekept.actions.vault.keys.kit_record import acknowledge_kit
@@ -176,6 +177,14 @@ def installed_before_hermes(directory) -> State:
     """A schedule whose PATH was written down before the agent was in a directory of the user's own."""
     state = scheduled(directory, ScheduleState(looked=time.time() - 60))
     put(os.path.join(state.user, ".local", "bin", "hermes"), "#!/bin/sh\n", 0o755)
+    return state
+
+
+def another_time_set(directory) -> State:
+    """A schedule that was installed for another time than the one that is set by now."""
+    state = scheduled(directory, ScheduleState(looked=time.time() - 60))
+    with pytest.MonkeyPatch.context() as patch:
+        assert spoken(patch, state.user)("settings", "schedule.at", "5:15").code == 0
     return state
 
 
@@ -338,6 +347,24 @@ def projects(directory) -> State:
                 put(os.path.join(os.path.dirname(path), "state.json"), json.dumps(failed))
     upkeep = {"started": time.time() - 60, "ended": time.time() - 50, "failures": 3, "error": "no room"}
     put(os.path.join(store, "maintenance.json"), json.dumps(upkeep))
+    return state
+
+
+def hidden_files(directory) -> State:
+    """A project of which one hidden file is over the limit, and another of which none was kept for a day."""
+    state = made("fresh", directory)
+    big, locked = os.path.join(state.user, "big"), os.path.join(state.user, "locked")
+    for project in (big, locked):
+        put(os.path.join(project, ".git", "HEAD"), "ref: refs/heads/main\n")
+        put(os.path.join(project, ".env"), "KEY=1\n")
+    with open(put(os.path.join(big, "model.bin")), "r+b") as file:
+        file.truncate(2_000_000_000)
+    with pytest.MonkeyPatch.context() as patch:
+        say = spoken(patch, state.user)
+        for project in (big, locked):
+            assert say("checkpoint", project).code in (0, 3)
+    trouble = {"time": time.time() - DAY, "what": "the vault is locked"}
+    put(os.path.join(project_records(state.context, locked), "hidden-trouble.json"), json.dumps(trouble))
     return state
 
 

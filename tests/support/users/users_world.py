@@ -32,6 +32,8 @@ PLACES = {
     "run": "/run",
     "tmp": "/tmp",
 }
+#: Where the checkout is shown a second time: nothing is laid over it, and only root writes above it.
+STAGE = "/mnt"
 ENTER = """
 set -e
 if [ -n "${CHECKOUT-}" ]; then mount --bind "$CHECKOUT" "$STAGE"; fi
@@ -46,7 +48,7 @@ class World:
     """The machine. `honest` and `mallory` live on it; root keeps something precious below /srv."""
 
     def __init__(self, place: str) -> None:
-        self.place = place
+        self.place, self._checkout = place, CHECKOUT
         for name in PLACES:
             os.makedirs(os.path.join(place, name))
         for name in ("tmp", "var-tmp"):
@@ -148,9 +150,17 @@ class World:
     def safekept(self, *words: str, environment: Mapping[str, str] | None = None, patience: float = 300):
         """safekept as root, whose own places are below /srv/root."""
         own = {"HOME": "/srv/root", "SAFEKEPT_HELPER": "0", **(environment or {})}
-        source = os.path.join(CHECKOUT, "src")
+        return self.run(*self.program(), *words, environment=own, patience=patience)
+
+    def program(self, source: str = "") -> list[str]:
+        """How safekept is started; `source`: with the code in that place."""
         start = "import sys; sys.path.insert(0, sys.argv.pop(1)); from safekept.__main__ import main; main()"
-        return self.run(sys.executable, "-I", "-c", start, source, *words, environment=own, patience=patience)
+        interpreter = sys.executable.replace(CHECKOUT, self._checkout, 1)
+        return [interpreter, "-I", "-c", start, source or os.path.join(self._checkout, "src")]
+
+    def use_roots_own(self) -> None:
+        """From now on the program lies where only root can write, whatever is above this checkout."""
+        self._checkout = STAGE
 
     def system(self, user: str, *words: str, patience: float = 300):
         """safekept as root, for the home of that user, with the stores of the system."""
@@ -179,11 +189,9 @@ class World:
     def _environment(self) -> dict[str, str]:
         bindings = " ".join(f"{os.path.join(self.place, name)}={inside}" for name, inside in PLACES.items())
         found = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "BINDINGS": bindings}
-        if any(CHECKOUT.startswith(inside + "/") for inside in PLACES.values()):
-            # A clone that stands where the world lays something over it is seen through it. The copy is
-            # on a path that nothing is laid over.
-            stage = "/mnt"
-            found |= {"CHECKOUT": CHECKOUT, "STAGE": stage}
+        if self._checkout == STAGE or any(CHECKOUT.startswith(inside + "/") for inside in PLACES.values()):
+            # A clone that stands where the world lays something over it is seen through it.
+            found |= {"CHECKOUT": CHECKOUT, "STAGE": STAGE}
         return found
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from safekept.core.files import NoRoom
-from safekept.vault.storage import MemoryStorage
 from safekept.vault.storage.base import FileKind, Storage, stored_name
+from support.vault.memory_storage import MemoryStorage
 
 #: before: the change did not happen. after: it happened, the caller never heard of it.
 #: torn: half of the bytes under a temporary name. full: refused with NoRoom, and so is every later write.

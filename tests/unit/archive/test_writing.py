@@ -9,17 +9,7 @@ import pytest
 from safekept.archive import identify, open_archive, write_archive
 from safekept.archive.container.output import Output
 from safekept.archive.errors import ArchiveNotProven, OutputNotWritable
-from safekept.core.entries import (
-    CHUNK,
-    Content,
-    DatabaseFacts,
-    Entry,
-    EntryList,
-    EntryLost,
-    Kind,
-    Outcome,
-    Remark,
-)
+from safekept.core.entries import CHUNK, Content, DatabaseFacts, Entry, EntryLost, Kind, Outcome, Remark
 from safekept.core.files import NoRoom
 from safekept.core.processes.process import process_space
 from support.archives.sources import (
@@ -34,6 +24,7 @@ from support.archives.sources import (
     sample_home,
     write,
 )
+from support.home.entry_list import EntryList
 
 GONE = EntryLost(Remark("b", Outcome.GONE, "vanished before it was read"))
 

@@ -318,15 +318,28 @@ def test_the_project_itself_is_never_written(agent, project):
     assert tree_on_disk(project, without=()) == before
 
 
+def under_a_mount(project, program, *words):
+    """What a program says where an empty read-only directory lies over `.codex`, as in Codex's sandbox."""
+    if shutil.which("unshare") is None or os.geteuid() != 0:
+        missing_part("needs a mount namespace")
+    os.makedirs(f"{project}/.codex", exist_ok=True)
+    mount = 'mount -t tmpfs -o ro,size=4k none "$1/.codex" && exec "$2" -c "$3" "$4" "$1"'
+    command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", mount, "sh"]
+    done = subprocess.run(
+        [*command, project, sys.executable, program, *words], capture_output=True, text=True
+    )
+    if "unshare failed" in done.stderr or "permission denied" in done.stderr:
+        missing_part("no mounts here")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def test_a_directory_that_a_sandbox_mounts_over_the_project_is_no_change(agent, project, tmp_path):
     """Codex's `workspace-write` lays an empty read-only directory over `.codex`, where the agent's own
     `rollback 1` took that for the last change, and undid nothing else."""
-    if shutil.which("unshare") is None or os.geteuid() != 0:
-        missing_part("needs a mount namespace")
     agent.before([project], "before Bash: rm a.py", shell=True)
     os.unlink(f"{project}/a.py")
     agent.before([project], "before Bash: rollback", shell=True)
-    os.mkdir(f"{project}/.codex")
     inside = (
         "import sys\n"
         "from safekept.checkpoints.rollback.rollback import plan_rollback, roll_back\n"
@@ -334,13 +347,28 @@ def test_a_directory_that_a_sandbox_mounts_over_the_project_is_no_change(agent, 
         "with Store.open(sys.argv[1]) as store:\n"
         "    roll_back(store, plan_rollback(store, sys.argv[2], '1'))\n"
     )
-    mount = 'mount -t tmpfs -o ro,size=4k none "$1/.codex" && exec "$2" -c "$3" "$4" "$1"'
-    words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", mount, "sh"]
-    done = subprocess.run(
-        [*words, project, sys.executable, inside, agent.directory], capture_output=True, text=True
-    )
-    if "unshare failed" in done.stderr or "permission denied" in done.stderr:
-        missing_part("no mounts here")
-    assert done.returncode == 0, done.stderr
+    under_a_mount(project, inside, agent.directory)
     with open(f"{project}/a.py", encoding="utf-8") as file:
         assert file.read() == "1"
+
+
+def test_a_directory_that_a_sandbox_mounts_is_nothing_hidden(project, tmp_path):
+    """The same of the hidden half: the two looks see one thing."""
+    inside = (
+        "import sys\n"
+        "from safekept.checkpoints.scan.hidden import HiddenLimits\n"
+        "from safekept.checkpoints.store.store import Store\n"
+        "from safekept.checkpoints.take.taken import TakeSettings\n"
+        "from safekept.checkpoints.take.taking import take\n"
+        "with Store.open(sys.argv[1]) as store:\n"
+        "    took = take(store, sys.argv[2], settings=TakeSettings(hidden=HiddenLimits(), durable=False))\n"
+        "    print(took.hidden.id)\n"
+    )
+    put(f"{project}/.gitignore", "local.cfg\n")
+    put(f"{project}/local.cfg", "key\n")
+    outside = subprocess.run(
+        [sys.executable, "-c", inside, str(tmp_path / "one"), project], capture_output=True, text=True
+    )
+    assert outside.returncode == 0, outside.stderr
+    assert outside.stdout.strip()
+    assert under_a_mount(project, inside, str(tmp_path / "two")) == outside.stdout

@@ -21,7 +21,7 @@ def example(what="There is no vault at `/srv/vault`"):
 
 @pytest.fixture(params=[0, 80, 120])
 def columns(request, monkeypatch):
-    monkeypatch.setattr(console, "_width_beside", lambda: request.param)
+    monkeypatch.setattr(console, "width_beside", lambda: request.param)
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     return request.param

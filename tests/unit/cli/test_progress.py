@@ -21,18 +21,20 @@ from safekept.actions.setup.survey import FoundHome
 from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
 from safekept.actions.snapshots.preview import with_estimate
 from safekept.actions.vault.care import plan_vault_repair
-from safekept.cli.console import DOING, Console, Progress, left_text
+from safekept.cli.console import Console
+from safekept.cli.progress import DOING, Progress, left_text
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, expecting, silent
 from safekept.core.sqlite import check as checking
 from safekept.core.sqlite.check import examine_aloud, verify
 from safekept.core.sqlite.format import connect
-from safekept.vault.storage import FileKind, MemoryStorage
+from safekept.vault.storage import FileKind
 from safekept.vault.write.intake import Intake
 from support.commands.in_process import spoken
 from support.commands.waiting import PATIENT, wait_until
 from support.home.homes import make_hermes_home
 from support.users.contexts import throwaway
+from support.vault.memory_storage import MemoryStorage
 from support.vault.vaults import new_vault, save_files, some_files
 from test_map import SOURCE
 
@@ -162,7 +164,7 @@ def test_an_index_that_is_made_again_says_how_far_it_is_and_how_long_it_takes(sc
     assert len(made) == len(packs) > 3 and {one.total for one in made} == {sum(packs)}
     assert [one.done for one in made] == [sum(packs[:number]) for number in range(len(packs))]
     progress, clock = Progress("safekept"), itertools.count(step=10.0)
-    monkeypatch.setattr("safekept.cli.console.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr("safekept.cli.progress.time", SimpleNamespace(monotonic=lambda: next(clock)))
     progress.start()
     for one in made:
         if one.done < one.total / 2:

@@ -23,8 +23,9 @@ def write(directory: object, text: str, name: str = "mine.toml") -> str:
     return str(directory)
 
 
-def test_the_six_layouts_are_shipped() -> None:
-    assert set(load_layouts()) == {"hermes", "claude-code", "codex", "gemini", "openclaw", "generic"}
+def test_the_layouts_are_shipped() -> None:
+    agents = "hermes claude-code codex gemini openclaw opencode qwen goose copilot cline cursor".split()
+    assert set(load_layouts()) == {*agents, "generic"}
     assert all(layout.name == name for name, layout in load_layouts().items())
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+import types
 
 import pytest
 from hypothesis import given
@@ -14,11 +16,13 @@ from safekept.integrations.hermes.plugin import elsewhere, places
 from safekept.integrations.hermes.plugin.commands import _in_our_words
 from safekept.integrations.hermes.plugin.elsewhere import named_projects, of_the_system
 from safekept.integrations.hermes.plugin.hooks import Hooks, _opened
-from safekept.integrations.hermes.plugin.messages import UserMessages
+from safekept.integrations.hermes.plugin.link import Link
+from safekept.integrations.hermes.plugin.messages import UserMessages, one_shot
 from safekept.integrations.hermes.plugin.patches import named_in
 from safekept.integrations.hermes.plugin.record import remember_failure
 from safekept.integrations.hermes.plugin.sessions import Sessions
 from safekept.integrations.hermes.plugin.tools import HARMLESS, goes_back, reason, touched
+from support.commands.waiting import wait_until
 
 
 @pytest.mark.parametrize(
@@ -39,6 +43,13 @@ from safekept.integrations.hermes.plugin.tools import HARMLESS, goes_back, reaso
         ("process", {"action": "poll"}, (), False, ()),
         ("cronjob", {"action": "list"}, (), False, ()),
         ("cronjob", {"action": "remove"}, (), False, ("cron/jobs.json",)),
+        ("cronjob_manage", {"action": "list"}, (), False, ()),
+        ("cronjob_manage", {"action": "remove"}, (), False, ("cron/jobs.json",)),
+        ("process_manage", {"action": "submit", "data": "rm x"}, (), True, ()),
+        ("process_manage", {"action": "poll"}, (), False, ()),
+        ("todo_list", {"action": "add"}, (), False, ()),
+        ("desktop_project", {"action": "switch"}, (), False, ()),
+        ("browser_exec", {"code": "x"}, (), True, ()),
         ("memory", {"action": "add"}, (), False, ("memories/MEMORY.md", "memories/USER.md")),
         ("text_to_speech", {"text": "x"}, (), False, ()),
         ("text_to_speech", {"text": "x", "output_path": "a.ogg"}, ("a.ogg",), False, ()),
@@ -223,8 +234,8 @@ class Heard:
 
     trouble, command = "", ()
 
-    def __init__(self, **outcome):
-        self.calls, self.outcome = [], outcome
+    def __init__(self, home="/home/u/.hermes", **outcome):
+        self.home, self.calls, self.outcome = home, [], outcome
 
     def call(self, call, session="", deadline=0.0):
         self.calls.append(call)
@@ -235,6 +246,83 @@ def hooks_with(link):
     hooks = Hooks(link, UserMessages())
     hooks.take_over()
     return hooks
+
+
+def test_each_home_of_a_process_has_a_registration_of_its_own(monkeypatch):
+    """From 0.21 on several profiles share a process: the first one's hooks told safekept nothing."""
+    monkeypatch.setitem(sys.modules, "_safekept_in_hermes", None)
+    given = {"tool_name": "terminal", "session_id": "s", "args": {"command": "rm x"}}
+    one, two = Heard("/home/u/.hermes"), Heard("/home/u/.hermes/profiles/two")
+    first, second = hooks_with(one), hooks_with(two)
+    first.before_tool(**given)
+    second.before_tool(**given)
+    assert [call["home"] for call in one.calls + two.calls] == [one.home, two.home]
+    again = hooks_with(Heard(one.home))
+    first.before_tool(**given)
+    again.before_tool(**given)
+    assert (len(one.calls), len(again.link.calls)) == (1, 1), "of two copies for one home the last acts"
+
+
+def test_a_copy_of_the_plugin_serves_the_home_that_it_lies_in(tmp_path, monkeypatch):
+    monkeypatch.setenv("HERMES_HOME", "/elsewhere")
+    monkeypatch.delitem(sys.modules, "hermes_constants", raising=False)
+    place = tmp_path / "home" / "plugins" / "safekept"
+    place.mkdir(parents=True)
+    assert Link(UserMessages(), str(place)).home == "/elsewhere", "nobody connected it there"
+    (place / "connection.json").write_text('{"command": ["/bin/safekept"]}')
+    link = Link(UserMessages(), str(place))
+    assert link.home == str(tmp_path / "home")
+    assert link.environment()["HERMES_HOME"] == link.home
+
+
+def test_a_safekept_that_hangs_keeps_a_tool_waiting_for_seconds_only(tmp_path, monkeypatch):
+    """From 0.21 on Hermes ends a hook after 30 s, and then blocks every tool for a minute."""
+    place = tmp_path / "home" / "plugins" / "safekept"
+    place.mkdir(parents=True)
+    (tmp_path / "sleep").write_text("#!/bin/sh\nexec sleep 1000\n")
+    (tmp_path / "sleep").chmod(0o755)
+    (place / "connection.json").write_text(json.dumps({"command": [str(tmp_path / "sleep")]}))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SAFEKEPT_HELPER", "0")
+    monkeypatch.setattr("safekept.integrations.hermes.plugin.link.DEADLINE", 0.2)
+    link = Link(UserMessages(), str(place))
+    assert link.call({"kind": "before", "directory": "/"}) == {}
+    assert link.trouble == "it took too long, and the tool was not kept waiting"
+
+
+def test_the_end_of_a_session_is_told_also_where_no_helper_answers_in_time(tmp_path, monkeypatch):
+    """On a machine that is busy with other things; Hermes is about to end, and waits for nothing."""
+    place = tmp_path / "home" / "plugins" / "safekept"
+    place.mkdir(parents=True)
+    told = tmp_path / "told"
+    script = f'#!/bin/sh\n[ "$2" = call ] && cat > {told}.new && mv {told}.new {told}\n'
+    (tmp_path / "program").write_text(script)
+    (tmp_path / "program").chmod(0o755)
+    (place / "connection.json").write_text(json.dumps({"command": [str(tmp_path / "program")]}))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("SAFEKEPT_HELPER", raising=False)
+    link = Link(UserMessages(), str(place))
+    assert link.call({"kind": "end", "directory": "/"}, deadline=0.2) == {}
+    assert link.call({"kind": "session-end", "directory": "/"}, deadline=0.2) == {} and not link.trouble
+    wait_until(told.exists, "the call")
+    assert json.loads(told.read_text())["kind"] == "session-end"
+    wait_until(lambda: [one.poll() for one in link._behind] == [0], "its end")
+
+
+def test_a_one_shot_is_known_on_a_thread_of_hermes_too(tmp_path):
+    said = []
+    worker = "import threading\nthread = threading.Thread(target=ask)\nthread.start()\nthread.join()\n"
+    for name in ("hermes_cli.oneshot", "hermes_cli.main"):
+        exec(worker, {"__name__": name, "ask": lambda: said.append(one_shot())})
+    assert said == [True, False]
+
+
+@pytest.mark.parametrize("module", ["tools.file_tools", "tools.file_tools_paths"])
+def test_the_back_end_is_asked_for_where_hermes_has_it(monkeypatch, module):
+    monkeypatch.delenv("TERMINAL_ENV", raising=False)
+    known = types.SimpleNamespace(_terminal_env_type_for_task=lambda task: "docker")
+    monkeypatch.setitem(sys.modules, module, known)
+    assert places.back_end("t") == "a Docker container"
 
 
 def test_the_end_of_a_background_command_is_not_told_as_an_end(monkeypatch):

@@ -9,10 +9,12 @@ import re
 import pytest
 from ruamel.yaml import YAML
 
+from safekept import __version__
 from safekept.checkpoints import project
 from safekept.core.spelling import FLAGS
 from safekept.integrations import entry
 from safekept.integrations.connecting import hosts as connecting
+from safekept.integrations.connecting.host import SECONDS
 from safekept.integrations.connecting.program import Program
 from safekept.integrations.helper import client
 from safekept.integrations.hermes.plugin import elsewhere, link
@@ -21,6 +23,7 @@ from safekept.integrations.hermes.plugin.messages import UserMessages
 from safekept.integrations.hosts import HOSTS
 from safekept.integrations.hosts.event import Event
 from safekept.integrations.hosts.handling import find_host
+from support.places import CHECKOUT
 from support.users.contexts import throwaway
 
 PROGRAM = Program(("/usr/bin/safekept",))
@@ -79,12 +82,36 @@ def test_the_file_for_opencode_asks_for_everything_but_what_only_reads(tmp_path)
     text = written(tmp_path, "opencode")
     found = re.search(r"^const reading = new Set\((\[.*\])\)$", text, re.MULTILINE)
     assert set(json.loads(found[1])) == find_host("opencode").tools.reads
-    assert f", {link.DEADLINE * 1000:.0f})" in text and "MILLISECONDS" not in text
+    assert f", {SECONDS * 1000})" in text and "MILLISECONDS" not in text
 
 
-def test_every_host_waits_as_long_as_the_plugin_does(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [("claude-code", "claude-code/hooks/hooks.json"), ("gemini", "gemini/hooks/hooks.json")],
+)
+def test_the_plugin_of_a_host_has_the_hooks_that_connect_writes(tmp_path, name, file):
+    (settings,) = connecting.HOSTS[name].files(throwaway(tmp_path), "")
+    with open(os.path.join(CHECKOUT, "extensions", file), encoding="utf-8") as found:
+        there = json.load(found)["hooks"]
+    assert there == json.loads(settings.lines(Program(("safekept",))))["hooks"]
+
+
+def test_the_manifests_of_plugins_have_our_version():
+    for file in (
+        ".claude-plugin/marketplace.json",
+        "extensions/claude-code/.claude-plugin/plugin.json",
+        "extensions/gemini/gemini-extension.json",
+    ):
+        with open(os.path.join(CHECKOUT, file), encoding="utf-8") as found:
+            document = json.load(found)
+        document = document.get("plugins", [document])[0]
+        assert (document["name"], document["version"]) == ("safekept", __version__)
+
+
+def test_every_host_is_given_the_same_time_and_the_plugin_in_hermes_a_third_of_its_limit(tmp_path):
+    assert link.DEADLINE + 2 <= 10
     for name, unit in (("claude-code", 1), ("codex", 1), ("cursor", 1), ("gemini", 1000)):
         found = re.findall(r'"timeout": (\d+)', written(tmp_path, name))
         # Codex gives the two events at the end of a turn three seconds, and complains where more is asked.
         shorter = {3} if name == "codex" else set()
-        assert found and set(map(int, found)) == {int(link.DEADLINE * unit)} | shorter
+        assert found and set(map(int, found)) == {SECONDS * unit} | shorter

@@ -178,6 +178,37 @@ def test_fewer_points_of_the_same_size_are_an_alarm_too(history, clock):
     assert shrunk.shrunk and history.alarm.pinned == 1
 
 
+def test_half_is_no_alarm_and_less_than_half_is(history, clock):
+    commit(history, snapshots(10))
+    clock.now += 60
+    assert not commit(history, snapshots(5)).shrunk and history.alarm.pinned == 0
+
+
+def test_who_shrinks_slowly_is_compared_with_the_largest_and_not_with_the_last(history, clock):
+    """Each state is a little smaller than the one before, over the days that states are kept."""
+    for left in range(10, 4, -1):
+        assert not commit(history, snapshots(left)).shrunk
+        clock.now += 4 * DAY
+        history.give_back(30)
+    shrunk = commit(history, snapshots(4))
+    assert shrunk.shrunk and history.alarm.pinned == 1, "compared with the first, and that one stays"
+    for number in range(6):
+        clock.now += 10 * DAY
+        commit(history, snapshots(3) | {f"own/{number}": b"%d" % number * 10})
+        history.give_back(30)
+    back = {one.path for one in history.entries(history.pages(history.get(1)))}
+    assert back == set(snapshots(10))
+
+
+def test_what_was_long_before_the_days_that_are_kept_is_no_measure(history, clock):
+    """Who lets a vault shrink over months is right to: the largest of the last days is what counts."""
+    for left in range(10, 1, -1):
+        for _ in range(4):  # the newest three always stay, so the measure is one of the same size
+            assert not commit(history, snapshots(left) | {"own/at": str(clock.now).encode()}).shrunk
+            clock.now += 11 * DAY
+            history.give_back(30)
+
+
 def test_one_object_under_many_names_counts_once(history):
     commit(history, snapshots(10))
     put(history, b"1" * 5000)

@@ -10,8 +10,8 @@ import pytest
 
 from safekept.home.scan.content import open_plain
 from safekept.vault.format.blobs import HOLE, HOLE_ID, ID
-from safekept.vault.storage import MemoryStorage
 from safekept.vault.write.chunks import store_content
+from support.vault.memory_storage import MemoryStorage
 from support.vault.vaults import new_vault
 
 

@@ -16,7 +16,7 @@ from safekept.vault.read.homes import MANIFEST, read_manifest, shallow_paths, sn
 from safekept.vault.read.reader import has_bytes
 from safekept.vault.read.trees import tree_changes
 from safekept.vault.repo.repository import Repository
-from safekept.vault.storage import MemoryStorage
+from support.vault.memory_storage import MemoryStorage
 from support.vault.vaults import MTIME, new_vault, save_directory, save_files
 
 HOME = "home/u/.hermes"

@@ -30,7 +30,8 @@ from safekept.vault.repo.keys import (
     make_key_file,
 )
 from safekept.vault.repo.repository import Repository
-from safekept.vault.storage import FileKind, MemoryStorage
+from safekept.vault.storage import FileKind
+from support.vault.memory_storage import MemoryStorage
 from support.vault.vaults import CHEAP, SECRET, new_vault
 
 OTHER = Secret("another one", generated=True)
@@ -116,6 +117,7 @@ def test_no_more_than_twenty_keys_are_tried():
     assert len(vault.list_keys()) == 20
 
 
+@pytest.mark.stretched
 def test_the_costs_are_those_that_restic_reads():
     assert (FOR_GENERATED.n, FOR_GENERATED.r, FOR_GENERATED.p) == (1024, 8, 1)
     assert FOR_PASSPHRASE.n == 32768

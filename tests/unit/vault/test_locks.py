@@ -11,7 +11,8 @@ import time
 
 import pytest
 
-from safekept.core.processes.process import boot, process_space, uptime
+from safekept.core.platform.processes import uptime
+from safekept.core.processes.process import boot, process_space
 from safekept.vault.care.checking import check
 from safekept.vault.errors import LockLost, VaultLocked, VaultUnreachable
 from safekept.vault.format.blobs import BlobKind
@@ -21,8 +22,9 @@ from safekept.vault.repo.lock_file import LockFile, read_locks
 from safekept.vault.repo.locks import unlock
 from safekept.vault.repo.repository import Repository
 from safekept.vault.repo.sealed_files import save_file
-from safekept.vault.storage import FileKind, LocalStorage, MemoryStorage, stored_name
+from safekept.vault.storage import FileKind, LocalStorage, stored_name
 from support.commands.waiting import PATIENT, wait_until
+from support.vault.memory_storage import MemoryStorage
 from support.vault.vaults import SECRET, new_vault, save_files, save_tree, some_files
 
 
@@ -271,7 +273,7 @@ def test_a_hangup_does_not_end_a_holder():
     code = """
 import os, signal, sys
 from support.vault.vaults import new_vault
-from safekept.vault.storage import MemoryStorage
+from support.vault.memory_storage import MemoryStorage
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 vault = new_vault(MemoryStorage())
 one, two = vault.lock(), vault.lock()

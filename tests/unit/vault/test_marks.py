@@ -17,8 +17,9 @@ from safekept.vault.mirror.mirror import carry_out, plan_mirror
 from safekept.vault.mirror.prune import plan_mirror_prune, prune_mirror
 from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import list_snapshots, public_id, shown
-from safekept.vault.storage import FileKind, MemoryStorage
+from safekept.vault.storage import FileKind
 from safekept.vault.tags import forgotten_at, is_pinned, pinned_until, proven_at
+from support.vault.memory_storage import MemoryStorage
 from support.vault.vaults import SECRET, find_snapshot, new_vault, save_files, some_files
 
 NOW = 1_794_000_000 * 10**9

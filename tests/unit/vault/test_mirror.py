@@ -28,11 +28,11 @@ from safekept.vault.mirror.prune import MirrorPruneRefused, plan_mirror_prune, p
 from safekept.vault.repo.keys import Secret
 from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import list_snapshots
-from safekept.vault.storage import MemoryStorage
 from safekept.vault.storage.base import FileKind
 from safekept.vault.storage.objects import ObjectStorage
 from safekept.vault.tags import is_pinned
 from support.offsite.faulty_objects import FAULTS, AddingOnly, FaultyObjects
+from support.vault.memory_storage import MemoryStorage
 from support.vault.vaults import CHEAP, SECRET, new_vault, read_all, save_files, some_files
 
 NOW = 1_794_000_000 * 10**9

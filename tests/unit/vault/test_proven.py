@@ -7,8 +7,8 @@ from safekept.vault.care.policy import Policy
 from safekept.vault.care.retention import plan_forget, states_in_file
 from safekept.vault.format.snapshot import Snapshot
 from safekept.vault.snapshots import list_snapshots, public_id
-from safekept.vault.storage import MemoryStorage
 from safekept.vault.tags import forgotten_at, kind_tag, moment_text, proven_at, state_tag
+from support.vault.memory_storage import MemoryStorage
 from support.vault.vaults import new_vault, save_files, some_files
 
 DAY = 86_400 * 1_000_000_000

@@ -27,8 +27,9 @@ from safekept.vault.repo import packer as packer_module
 from safekept.vault.repo import saver as saver_module
 from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import list_snapshots
-from safekept.vault.storage import FileKind, MemoryStorage
+from safekept.vault.storage import FileKind
 from support.vault.faulty_storage import FaultyStorage
+from support.vault.memory_storage import MemoryStorage
 from support.vault.vaults import (
     SECRET,
     find_snapshot,

@@ -9,17 +9,19 @@ import random
 
 import pytest
 
-from safekept.core.entries import BytesContent, Entry, EntryList, EntryLost, Kind, Outcome, Remark
+from safekept.core.entries import BytesContent, Entry, EntryLost, Kind, Outcome, Remark
 from safekept.vault.format.tree import Node, encode_node
 from safekept.vault.repo import packer
 from safekept.vault.snapshots import list_snapshots
-from safekept.vault.storage import FileKind, MemoryStorage
+from safekept.vault.storage import FileKind
 from safekept.vault.write.chunks import WHOLE, cut
 from safekept.vault.write.databases import SEGMENT, BlockStore, block_size, pieces
 from safekept.vault.write.memory import KnownDatabase
 from safekept.vault.write.trees import NodeTexts
 from safekept.vault.write.writer import Description, write_snapshot
 from support.commands.waiting import wait_until
+from support.home.entry_list import EntryList
+from support.vault.memory_storage import MemoryStorage
 from support.vault.vaults import new_vault, read_files
 
 

@@ -1,4 +1,4 @@
-"""Alarms: what a person must hear of even if nobody was looking, and until somebody says so.
+"""Alarms: what a person must hear of, later too, until they acknowledge it.
 
 An alarm is a line of the journal, so it outlives the command that raised it, and a notification. It is open
 until it is acknowledged or over: a later snapshot counts again what was lost, a late backup came.
@@ -37,7 +37,7 @@ class NoSuchAlarm(SafekeptError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alarm:
-    """One thing that somebody must look at."""
+    """One thing that a person must look at."""
 
     id: str = field(default_factory=new_id)
     time: float = field(default_factory=time.time)
@@ -117,12 +117,12 @@ def losses_in_snapshots(context: UserContext, home: str) -> tuple[Alarm, ...]:
 
 
 def open_alarms(context: UserContext, home: str = "") -> tuple[Alarm, ...]:
-    """Those that nobody acknowledged and that are not over; newest first. `home`: of this one only."""
+    """Those that are neither acknowledged nor over; newest first. `home`: of this one only."""
     return tuple(one for one in _raised(context, home) if not (one.back_since or one.back_in))
 
 
 def _raised(context: UserContext, home: str) -> list[Alarm]:
-    """Those that nobody acknowledged, newest first; losses that are back are among them, and say so."""
+    """Those that are not acknowledged, newest first; losses that are back are among them, and say so."""
     ended: set[str] = set()
     back_in: dict[str, str] = {}
     restores = _Restores()
@@ -148,7 +148,7 @@ def _raised(context: UserContext, home: str) -> list[Alarm]:
             else:
                 restores.take(entry)
     except OSError:
-        pass  # a journal that cannot be read is somebody else's finding; what was read counts
+        pass  # another finding names a journal that cannot be read; what was read counts
     return found
 
 

@@ -1,7 +1,7 @@
 """What a person confirmed they mean to leave as it is: an agent that is not to be connected, no schedule, …
 
 A declined finding is none any more. One small file, by the name that
-the finding itself gives; a name that no finding has any more is nobody's business.
+the finding itself gives; a name that no finding has any more is ignored.
 """
 
 from __future__ import annotations

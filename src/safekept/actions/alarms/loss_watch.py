@@ -122,7 +122,7 @@ def end_what_is_back(
     snapshot: Snapshot,
     listener: Listener,
 ) -> None:
-    """Alarms about what this snapshot holds again are over, whoever put it back."""
+    """Alarms about what this snapshot holds again are over, however it came back."""
     if kind in _UNDO_POINTS:
         return
     back = [
@@ -204,7 +204,7 @@ def _counts_for(entry: Record, home: str) -> bool:
 
 
 def _said(context: UserContext, home: str, fall: Shrinkage, since: float) -> bool:
-    """Whether somebody was notified of this very fall after it was last counted: a guard, for example."""
+    """Whether a notice of this very fall was sent after it was last counted: a guard, for example."""
     for entry in context.journal.backwards(RAISED):
         if entry.time < since:
             return False

@@ -101,7 +101,7 @@ def where_it_leads(reason: str) -> str:
 
 
 def without_meant_links(remarks: Iterable[Remark], meant: Collection[str]) -> list[Remark]:
-    """The account of a snapshot that somebody took who means these links: nothing is missing for them."""
+    """The account of a snapshot where these links are meant to lead out: nothing is missing behind them."""
     return [
         replace(
             one, outcome=Outcome.EXCLUDED, reason=f"{where_it_leads(one.reason)}; you said that it is meant"

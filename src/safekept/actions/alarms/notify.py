@@ -1,4 +1,4 @@
-"""Telling somebody: a ping, a message, a mail or a command, when something is wrong and only then.
+"""Notices: a ping, a message, a mail or a command, when something is wrong and only then.
 
 Nothing here can fail or hold up the work: every target has the same few seconds, all of them at once, and
 whatever goes wrong becomes a line in the journal. When all is well nobody hears anything, except a
@@ -36,9 +36,13 @@ DEADLINE = 5.0
 AGENT_WAITS = 1.0
 
 
+#: What to do where the program that sends mail is not there.
+INSTALL_MAILER = "Install one that sends mail (msmtp-mta, postfix, exim), or name it in `notify.sendmail`"
+
+
 @dataclass(frozen=True, slots=True)
 class NotifyTargets:
-    """Who is notified, and of what. An empty one tells nobody."""
+    """Who is notified, and of what; an empty one sends nothing."""
 
     ping: str = ""  # a healthchecks-style URL; `/start` and `/fail` are added
     ntfy: str = ""  # the URL of a topic
@@ -60,6 +64,13 @@ class NotifyTargets:
         found = [f"{kind} at {host_of(url)}" for kind, url in self.urls().items() if url]
         found += [f"email to {', '.join(self.email)}"] if self.email else []
         return (*found, *([f"command {self.command[0]}"] if self.command else []))
+
+    @property
+    def missing_mailer(self) -> str:
+        """The program that mail needs and that cannot be run here; empty where there is one, or no mail."""
+        import shutil
+
+        return self.sendmail if self.email and shutil.which(self.sendmail) is None else ""
 
     def urls(self) -> dict[str, str]:
         return {"ping": self.ping, "ntfy": self.ntfy, "webhook": self.webhook}
@@ -110,7 +121,7 @@ class Delivery:
 
 
 def notify(context: UserContext, notice: Notice, listener: Listener = silent) -> None:
-    """Tell whoever is set up to hear of it. Never raises, never slow, and does nothing where nobody is."""
+    """Notify the targets that are set up, if any. Never raises, never slow."""
     try:
         deliveries = deliver(context, notice, wait=notice.kind != "start")
         if deliveries:
@@ -122,7 +133,7 @@ def notify(context: UserContext, notice: Notice, listener: Listener = silent) ->
 def deliver(context: UserContext, notice: Notice, *, wait: bool = True) -> list[Delivery]:
     """Tell every target that hears of this kind, all at once, and say how it went with each.
 
-    Without `wait` nobody is waited for and nothing is reported: a start ping must not hold up the start.
+    Without `wait` no target is waited for and nothing is reported: a start ping must not hold up the start.
     """
     targets = context.choices.notify
     if targets is None:
@@ -193,7 +204,7 @@ def _jobs(
 
 
 def _write_down(context: UserContext, notice: Notice, deliveries: list[Delivery], listener: Listener) -> None:
-    """One record of a message that somebody got, or that somebody did not; good pings leave none."""
+    """One record of each message, whether it arrived or not; good pings leave none."""
     missed = [one for one in deliveries if not one.ok]
     for one in missed:
         listener(Event("notify", text=f"Note: {one.target} was not reached: {one.reason}"))

@@ -72,7 +72,7 @@ class Local:
                 start_new_session=True,  # so that it can be ended with its children
             )
         except (OSError, ValueError) as error:
-            return f"it cannot be run: {getattr(error, 'strerror', None) or type(error).__name__}"
+            return f"{words[0]} cannot be run: {getattr(error, 'strerror', None) or type(error).__name__}"
         with process:
             try:
                 process.communicate(given, timeout=self._deadline)

@@ -72,7 +72,7 @@ class BackupRequest:
     keep: int = 0  # 0 keeps everything
     deadline: float = 30.0
     measure: bool = False  # count first, so that progress knows its end
-    seal: tuple[str, ...] = ()  # whom it is sealed to, as `--seal` takes them; nobody: it lies open
+    seal: tuple[str, ...] = ()  # whom it is sealed to, as `--seal` takes them; empty: it is not sealed
     now: float = 0.0  # the time it is made at, as a schedule's clock says; 0: what the clock says
     isolated: bool = False  # capture in a helper process: inside an agent, never needed by a command
     lean: bool = False  # without what can be rebuilt in databases; Hermes itself would not rebuild it

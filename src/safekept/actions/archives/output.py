@@ -13,6 +13,7 @@ from safekept.core.next_step import NextStep
 from safekept.core.owner import OutputOfAnother, foreign_owner
 
 from ..base.context import HomeRef, UserContext
+from ..base.operations.facts import written_facts
 from ..base.operations.stores import BackupFacts
 
 # Which files are archives that safekept made here: by their manifest, and sealed ones by the journal. A
@@ -48,7 +49,7 @@ class OwnArchives:
                 continue
             fingerprint = (BackupFacts.read(entry).sealed or {}).get("fingerprint")
             if isinstance(fingerprint, str):
-                found.setdefault(fingerprint, {**entry.facts, "complete": entry.state == "done"})
+                found.setdefault(fingerprint, {**written_facts(entry), "complete": entry.state == "done"})
         return found
 
 
@@ -86,7 +87,7 @@ def output_path(
 
 
 def _refuse_place_of_another(output: str) -> None:
-    """As root: what is in a directory of somebody else is looked at and written by nobody but that user."""
+    """As root: a directory of another user is read and written by that user only."""
     if (owner := foreign_owner(output)) is not None:
         raise OutputOfAnother(
             f"`{output}` belongs to `{owner.name}`, and this command runs as root",

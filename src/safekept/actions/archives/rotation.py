@@ -2,7 +2,7 @@
 
 Counted are only whole, complete, undamaged archives that safekept made of this very home with the
 same scope: a nightly archive without secrets never pushes out the last one that has them. Anything
-else in the directory, whatever its name, is nobody's business here: an incomplete archive never
+else in the directory, whatever its name, is left alone here: an incomplete archive never
 pushes a complete one out, and a foreign file is never touched.
 
 What goes waits in the trash of that directory for three days, where the disk has room for that and for

@@ -1,6 +1,6 @@
 """Seals and identities of this user: what the settings and the command line say, ready for the archive room.
 
-A passphrase is asked of whoever the face named; it is never written, recorded or put on a command line.
+A passphrase is asked for by the face; it is never written, recorded or put on a command line.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.files import fsync_directory, write_all
 from safekept.core.next_step import NextStep
 from safekept.core.owner import held_output
+from safekept.core.platform.syncing import sync_file
 from safekept.core.records import dataclass
 
 from ..base.context import UserContext
@@ -142,7 +143,7 @@ def _write_once(path: str, held: str, data: bytes) -> None:
     try:
         os.fchmod(descriptor, 0o600)
         write_all(descriptor, data)
-        os.fsync(descriptor)
+        sync_file(descriptor)
         fsync_directory(os.path.dirname(held))
     except OSError as error:
         with contextlib.suppress(OSError):

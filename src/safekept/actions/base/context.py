@@ -103,7 +103,7 @@ class Choices:
     keeper_socket: str = ""
     #: The places off this host, as the settings name them.
     destinations: tuple[DestinationSetting, ...] = ()
-    #: Who is notified when something is wrong; None: nobody.
+    #: Who is notified when something is wrong; None: no one is.
     notify: NotifyTargets | None = None
     #: What is done how often when nobody is there; None: as the defaults say.
     schedule: Plan | None = None
@@ -119,6 +119,8 @@ class Caller:
 
     #: Who acts, for the journal: "person", "schedule", "agent:hermes".
     actor: str = "person"
+    #: What the programs get that are started for them (ssh, gpg, rclone, their own), and what names homes
+    #: and credentials. It is handed on; what an action itself needs of it has a name below.
     environment: Mapping[str, str] = field(default_factory=dict)
     #: The directory that they stand in; empty: nowhere, as the schedule does.
     directory: str = ""
@@ -130,12 +132,23 @@ class Caller:
     ask_passphrase: Callable[[str, bool], str] | None = None
     #: Whether that answers without a person.
     passphrase_is_given: bool = False
-    #: Root's work in a home of somebody else is done by a child that is its owner. This is about commands
+    #: Root's work in another user's home is done by a child that is its owner. This is about commands
     #: that cannot be done that way: they refuse such a home.
     only_own_homes: bool = True
+    #: Seconds to wait for somebody who has the vault to himself, where it is only read; None: the usual.
+    patience: float | None = None
     #: keep_connected(context, home) before a landing; what it gives is called afterwards, puts the agents'
     #: connections right again and says so. None: this face cannot connect.
     keep_connected: Callable[[UserContext, str], Callable[[], tuple[str, ...]]] | None = None
+
+    @property
+    def search_path(self) -> str:
+        """Where programs are looked for; "" where nothing says it."""
+        return self.environment.get("PATH", "")
+
+    @property
+    def temporary_directory(self) -> str:
+        return self.environment.get("TMPDIR", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +218,7 @@ class UserContext:
         return home
 
     def was_here(self, home: str) -> bool:
-        """Whether a home was ever kept: then whoever asks knows which one it is about."""
+        """Whether a home was ever kept: then the caller knows which one it is about."""
         with contextlib.suppress(OSError):
             return any(True for _ in self.journal.lines_backwards(json.dumps(home).encode()))
         return False
@@ -231,9 +244,9 @@ class UserContext:
         return [one for one in self.home_places.values() if one.default]
 
     def home_and_layout_name(self, home: str = "", layout: str = "") -> tuple[str, str]:
-        """The home that is meant and the name of its layout, for whoever needs no more; it may be missing.
+        """The home that is meant and the name of its layout, without reading the layout; it may be missing.
 
-        As root, a home of somebody else is refused: nothing in it is looked at here.
+        As root, another user's home is refused: nothing in it is looked at here.
         """
         home = home or self._home_set_for(layout)
         if home == "~" or home.startswith("~/"):

@@ -56,7 +56,7 @@ def gone_originals(context: UserContext) -> dict[str, str]:
 
 
 def journal_copies(context: UserContext) -> list[str]:
-    """Every copy of a journal, the oldest first: after an `rm` each begins anew."""
+    """Every copy of a journal, the oldest first: after an `rm` each starts empty."""
     place = copies_directory(context)
     with contextlib.suppress(OSError):
         names = [name for name in os.listdir(place) if name.startswith(JOURNAL + _EARLIER)]
@@ -113,7 +113,7 @@ def _keep_journal(belt: Belt, source: str, copy: str) -> None:
         belt.open(os.path.dirname(copy))
         writing = os.open(copy, _APPEND, 0o600)
         try:
-            # Somebody else who is at it adds the same lines; what came after them is added next time.
+            # Another process that is at it adds the same lines; what came after them is added next time.
             fcntl.flock(writing, fcntl.LOCK_EX | fcntl.LOCK_NB)
             held = os.fstat(writing).st_size
             if held and not _goes_on(reading, writing, held):

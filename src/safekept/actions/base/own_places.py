@@ -18,7 +18,7 @@ from .context import UserContext
 
 
 def own_places(context: UserContext) -> list[str]:
-    """What is never part of a home, also where somebody put it inside one."""
+    """What is never part of a home, also where it lies inside one."""
     found = (context.places.vault, context.places.cache_directory, context.places.data_directory)
     return [path for path in found if path and not is_address(path)]
 
@@ -26,7 +26,7 @@ def own_places(context: UserContext) -> list[str]:
 def known_homes(context: UserContext) -> list[str]:
     """The homes that the settings and the layouts name, links resolved; they need not exist.
 
-    Whoever has to know which homes there are asks here, so that one at an unusual place is known to all.
+    Every command learns here which homes there are, so that one at an unusual place is known to all.
     """
     plan, user_home = context.choices.schedule, context.places.user_home
     named = [one for one in (context.choices.default_home, *(plan.homes if plan is not None else ())) if one]
@@ -43,11 +43,12 @@ def known_homes(context: UserContext) -> list[str]:
 def rebuilt_homes(context: UserContext) -> list[str]:
     """Homes that a rebuild put here and that are here still, the newest first: at an unusual place no setting
     names one before `setup` does."""
+    from .operations.facts import Facts
+
     found: dict[str, None] = {}
     with contextlib.suppress(OSError):
         for entry in context.journal.backwards("rebuild"):
-            home = entry.facts.get("home")
-            if isinstance(home, str) and os.path.isabs(home):
+            if os.path.isabs(home := Facts.read(entry).home or ""):
                 found[home] = None
     return [home for home in found if os.path.isdir(home) and foreign_owner(home) is None]
 

@@ -13,7 +13,7 @@ import dataclasses
 import itertools
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from safekept.core.errors import SafekeptError
@@ -31,7 +31,9 @@ KEPT = "kept"
 
 def record(context: UserContext, entry: Record, listener: Listener) -> None:
     """Append to the journal; where that fails, say so and go on."""
-    facts = {"actor": context.caller.actor, **entry.facts}
+    from .operations.facts import written_facts  # commands that only read the journal do not need it
+
+    facts = {"actor": context.caller.actor, **written_facts(entry)}
     if entry.state == "begun":
         facts["process"] = os.getpid()
     try:
@@ -56,13 +58,15 @@ _LOOKED_THROUGH = 50
 
 
 def expected_bytes(context: UserContext, verb: str, home: str, partial: bool = False) -> int:
-    """How much this will read, by the last time; 0 where nothing says it."""
+    """How much a snapshot or an archive will read, by the last one; 0 where nothing says it."""
+    from .operations.homes import SnapshotFacts  # an archive has no `partial`, and else says the same
+
     with contextlib.suppress(OSError):
         for entry in itertools.islice(context.journal.backwards(verb), _LOOKED_THROUGH):
-            size = entry.facts.get("bytes")
-            same = entry.facts.get("home") == home and bool(entry.facts.get("partial")) == partial
-            if same and entry.state in ("done", "incomplete") and isinstance(size, int):
-                return size
+            done = SnapshotFacts.read(entry)
+            same = done.home == home and bool(done.partial) == partial
+            if same and entry.state in ("done", "incomplete") and done.bytes is not None:
+                return done.bytes
     return 0
 
 
@@ -83,27 +87,8 @@ def recording(context: UserContext, operation: str, work: Facts, listener: Liste
         raise
 
 
-@contextlib.contextmanager
-def recording_failure(
-    context: UserContext,
-    operation: str,
-    verb: str,
-    facts: Mapping[str, object],
-    listener: Listener,
-) -> Iterator[None]:
-    """The same for work whose facts are still a mapping."""
-    began = time.monotonic()
-    try:
-        yield
-    except BaseException as error:
-        state = "failed" if isinstance(error, Exception) else "interrupted"
-        more = {"seconds": round(time.monotonic() - began, 3), "error": error_facts(error)}
-        record(context, Record(operation, verb, state, facts={**facts, **more}), listener)
-        raise
-
-
 def error_facts(error: BaseException) -> dict[str, object]:
-    """What went wrong, for the journal; also where nobody foresaw it."""
+    """What went wrong, for the journal; also an error that was not foreseen."""
     if isinstance(error, SafekeptError):
         return error.as_dict()
     if isinstance(error, Exception):

@@ -1,6 +1,6 @@
 """What every action does before it looks at a home: make right what a killed landing left, and say so.
 
-Search indexes that a restore left to be filled behind it are gone on with, where nobody is at it.
+Search indexes that a restore left to be filled behind it are gone on with, where no process is at it.
 """
 
 from __future__ import annotations

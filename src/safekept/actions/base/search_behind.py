@@ -2,7 +2,7 @@
 
 The restore is over when rows, files and settings are there, proven. What only searches need follows, in
 short transactions beside the agent. Killed half way, it goes on with the next command that looks at the
-home; whoever wants to store every byte of a database waits for it.
+home; a snapshot that stores every byte of a database waits for it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _BURST, _BETWEEN = 1.0, 0.15
 #: Seconds to wait for a landing that is at work.
 _PATIENCE = 600.0
-#: So many bursts that fill nothing are enough: somebody keeps the database locked.
+#: So many bursts that fill nothing are enough: another program keeps the database locked.
 _IN_VAIN = 20
 #: Seconds between two looks at what another process is doing.
 _LOOK = 0.5
@@ -44,11 +44,11 @@ def not_filled(home: str) -> list[SearchNote]:
 
 
 def begin(home: str) -> float:
-    """See to it that somebody is at it; about how many seconds that takes, 0 where nothing is left."""
+    """Start the process that fills them unless one runs; about how many seconds it takes, 0: none."""
     notes = not_filled(home)
     if not notes:
         return 0.0
-    from safekept.core.processes.detached import run_detached
+    from safekept.core.processes.process import run_detached
     from safekept.home.landing import is_filling
 
     if not is_filling(home):

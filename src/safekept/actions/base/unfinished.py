@@ -1,7 +1,7 @@
 """A rebuild or a setup that is on its way: what of it is done, what is not, and the command that goes on.
 
-The record is written before the first change and taken away by the end. So whoever was interrupted, and
-whoever looks after a machine that lost its power in the middle, is told the same by every command.
+The record is written before the first change and taken away by the end. So after an
+interruption, or a power cut in the middle, every command says the same.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def refuse_while_rebuilding(context: UserContext) -> None:
 
 
 def finished(context: UserContext) -> None:
-    """It has ended, or was taken back: nobody is notified of it any more."""
+    """It has ended, or was taken back: no command mentions it any more."""
     with contextlib.suppress(*NOT_THERE):
         os.unlink(_path(context))
 

@@ -197,7 +197,7 @@ def _generations(case: Case, home: str, paths: list[str]) -> dict[str, tuple[Lis
 
 
 def unverified_databases(case: Case, home: str, snapshot: str, paths: list[str]) -> list[str]:
-    """Those of the paths that are databases which nobody found sound in that snapshot."""
+    """Those of the paths that are databases and were not found sound in that snapshot."""
     shown = next((one for one in case.status.homes if one.home == home), None)
     layout = case.context.choices.layouts.get(shown.layout) if shown else None
     databases = [path for path in paths if layout is not None and layout.database(path)]

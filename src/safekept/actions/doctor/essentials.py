@@ -1,7 +1,7 @@
 """What every agent has that was ever used, and a profile of it has not: a persona, mostly.
 
 A restore of such a profile is as good as any other, so a drill has nothing to say about it. Here it is
-reported, as a note: whoever deleted it by mistake should hear of it, and whoever means it says so once.
+reported, as a note: it may have been deleted by mistake, and where it was meant, that is said once.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from safekept.home.scan import amount
 from ..base.context import HomeRef
 from .case import Case
 
-#: Below this nobody wins anything.
+#: Smaller ones are not worth a line.
 _LEAST = 1 << 20
 #: Files that repairs, updates and people leave beside what they were made from.
 _COPIES = ("*.malformed-backup*", "*.corrupt*", "*.bak", "*.bak-*", "*.backup", "*.orig", "*.old", "*~")

@@ -18,6 +18,7 @@ from safekept.home.scan import amount
 from safekept.vault.snapshots import list_snapshots, public_id
 from safekept.vault.tags import forgotten_at
 
+from ..alarms.notify import INSTALL_MAILER
 from ..projects.project import checkpoint_directory
 from ..status.vault_status import OPEN
 from ..vault.opening import open_vault
@@ -27,7 +28,7 @@ _DAY = 86400.0
 #: A clock may be wrong by so much without anybody being misled.
 _SKEW = 300.0
 #: The host looks in every hour; three times missed is not by chance.
-#: Forgotten snapshots that nobody reclaimed for so long after their grace.
+#: Forgotten snapshots that were not pruned for so long after their grace.
 _UNPRUNED = 30 * _DAY
 
 
@@ -143,9 +144,10 @@ def look_at_programs(case: Case) -> Iterator[Finding]:
     words = _words(case.request.passphrase_command)
     if words:
         needs[words[0]] = "to open the vault, as `vault.passphrase_command` says"
+    yield from _mailer(case)
     for program, why in needs.items():
         needed = why.startswith("to open")
-        if shutil.which(program, path=case.context.caller.environment.get("PATH")) is None:
+        if shutil.which(program, path=case.context.caller.search_path or None) is None:
             yield Finding(
                 "program-missing",
                 PARTLY if needed else NOTE,
@@ -154,6 +156,18 @@ def look_at_programs(case: Case) -> Iterator[Finding]:
                 (f"Install {program} with the packages of this system",),
                 alarm=needed,
             )
+
+
+def _mailer(case: Case) -> Iterator[Finding]:
+    targets = case.context.choices.notify
+    if targets is not None and (program := targets.missing_mailer):
+        yield Finding(
+            "program-missing",
+            NOTE,
+            f"{program} is not installed; it is needed to send mail, as `notify.email` says",
+            (f"nothing that can be run is at {program}", "who is to get mail hears of nothing"),
+            (INSTALL_MAILER, NextStep("notify test", before="Then see that it arrives:")),
+        )
 
 
 def _words(command: str) -> list[str]:

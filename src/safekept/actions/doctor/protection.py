@@ -1,6 +1,6 @@
 """What the verdict of `status` rests on, in the same words and with the same weight.
 
-A step that would restore a database is looked at more closely here: one that nobody verified is proven first.
+A step that would restore a database is looked at more closely: one that was not verified is proven first.
 What the doctor looks at with its own eyes (databases, clocks) it says itself.
 """
 
@@ -27,7 +27,7 @@ def look_at_protection(case: Case) -> Iterator[Finding]:
 
 
 def _verified(case: Case, home: str, step: Step) -> Step:
-    """The same step, unless it would restore a database that nobody verified: that is proven first."""
+    """The same step, unless it would restore a database that was not verified: that is proven first."""
     if isinstance(step, str) or step.verb != "snapshot restore" or not step.arguments:
         return step
     snapshot, *rest = step.arguments

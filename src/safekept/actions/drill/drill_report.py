@@ -32,7 +32,7 @@ STORE, RESTORE = "store", "restore"
 
 def is_damage(error: SafekeptError) -> bool:
     """Whether an error is about what is stored, and not about the way to it."""
-    # A key that does not fit is nobody's damage; a key file that cannot be read is.
+    # A key that does not fit is no damage; a key file that cannot be read is.
     return error.code in _DAMAGE or (error.code == "wrong-key" and bool(error.facts.get("unreadable")))
 
 
@@ -104,7 +104,7 @@ def tell(context: UserContext, receipt: Receipt, steps: tuple[Step, ...], listen
 
 
 def _without_the_sentence(listener: Listener) -> Listener:
-    """Whoever called the drill is shown the rows; the sentence of the alarm would say it twice."""
+    """The caller of the drill sees the rows; the sentence of the alarm would say it twice."""
 
     def listen(event: Event) -> None:
         if event.phase != "alarm":

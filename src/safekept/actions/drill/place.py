@@ -53,7 +53,7 @@ class DrillPlace:
         return os.fstat(self._lock).st_mtime_ns == _ODD_TIME_NS
 
     def release(self) -> None:
-        """Let go of it; whoever finds it afterwards may remove it."""
+        """Let go of it: from now on any later drill may remove it."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
@@ -99,7 +99,7 @@ def bases(context: UserContext) -> list[str]:
     found = [os.path.join(context.places.data_directory, "scratch")]
     if context.places.cache_directory:
         found.append(context.places.cache_directory)
-    found += ["/var/tmp", context.caller.environment.get("TMPDIR", ""), "/tmp"]  # noqa: S108
+    found += ["/var/tmp", context.caller.temporary_directory, "/tmp"]  # noqa: S108
     return list(dict.fromkeys(path for path in found if path))
 
 
@@ -174,14 +174,14 @@ def sweep(places: Sequence[str]) -> list[str]:
 
 
 def _left_behind(path: str) -> bool:
-    """Ours, a real directory, and nobody holds its lock any more."""
+    """Ours, a real directory, and no process holds its lock any more."""
     try:
         facts = os.lstat(path)
         if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.geteuid():
             return False
         descriptor = os.open(os.path.join(path, _LOCK), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
-        # Between making the directory and its lock there is a moment; an old one without is nobody's.
+        # Between making the directory and its lock there is a moment; an old one without is left over.
         return _pid_is_gone(path)
     except OSError:
         return False

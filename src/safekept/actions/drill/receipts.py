@@ -167,7 +167,7 @@ def _parse(fields: Mapping[str, Any]) -> Receipt:
         home=str(fields["home"]),
         started=float(fields["started"]),
         seconds=float(fields["seconds"]),
-        # What somebody wrote beside the rows proves nothing against them.
+        # What else the file says proves nothing against the rows.
         ok=fields["ok"] is True and all(row.state != FAILED for row in rows),
         rows=rows,
         small=fields.get("small") is True,

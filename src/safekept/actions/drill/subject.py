@@ -50,7 +50,7 @@ class Subject:
     root_mode: int | None = None
     external: tuple[str, ...] = ()  # names of places outside the home
     damage: Problems = field(default_factory=list)  # of the store itself
-    unreadable: tuple[str, ...] = ()  # directories of which nobody knows what was in them
+    unreadable: tuple[str, ...] = ()  # directories whose contents are unknown
     store_text: str = ""  # what is said of the store where nothing is wrong
     store_count: int = 0
     snapshot: Snapshot | None = None  # to be marked as proven

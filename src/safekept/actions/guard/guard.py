@@ -42,7 +42,7 @@ def guard(
 
     Raises CommandNotFound, CommandNotExecutable or NotProtected where the command was not run.
     """
-    find_program(request.command[0], context.caller.environment.get("PATH", ""))
+    find_program(request.command[0], context.caller.search_path)
     with guarding(context, request, listener, protected=protected) as guarded:
         guarded.ended = run_in_foreground(request.command)
         ended(guarded.ended)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 # The zip before an update, where Hermes looks for it: `backups/pre-update-<stamp>.zip` in the home. Only
 # zips of the same kind, by Hermes's own name for them, ever go, oldest first and never the last; an
-# incomplete one pushes none out. A zip that somebody named by hand is nobody's business here.
+# incomplete one pushes none out. A zip with a name of its own is left alone.
 
 DIRECTORY = "backups"
 
@@ -224,7 +224,7 @@ def _snapshot(context: UserContext, request: SnapshotRequest, listener: Listener
 
 
 def problem_of(error: Exception) -> dict[str, object]:
-    """An error as a document, also one that nobody foresaw."""
+    """An error as a document, also one that was not foreseen."""
     if isinstance(error, SafekeptError):
         return error.as_dict()
     return {

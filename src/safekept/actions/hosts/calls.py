@@ -11,7 +11,7 @@ import contextlib
 import os
 import re
 import time
-from dataclasses import field
+from dataclasses import field, replace
 
 from safekept.core.files import private_directory
 from safekept.core.files.small import read_fields, write_document
@@ -20,11 +20,11 @@ from safekept.core.records import dataclass
 
 from ..base.context import UserContext
 
-#: A host's name is ours to choose; one that cannot be a file's name is nobody's.
+#: A host's name is ours to choose; one that cannot be a file's name is none of ours.
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,30}\Z")
 #: A file in the same place that is about no single host.
 _NOT_HOSTS = frozenset({"connections"})
-_LONGEST = 500
+_LONGEST, _MOST = 500, 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ class HostCalls:
     calls: int = 0
     unkept: str = ""  # why nothing was kept the last time that a shell command ran where nothing could be
     unkept_at: float = 0.0
+    not_kept: tuple[str, ...] = ()  # hidden, and in no point, when it last ran a shell command
 
     @property
     def failing(self) -> bool:
@@ -54,6 +55,7 @@ class HostCalls:
             "calls": self.calls,
             "unkept": self.unkept,
             "unkept_at": self.unkept_at,
+            "not_kept": list(self.not_kept),
         }
 
 
@@ -63,11 +65,19 @@ def integrations_directory(data_directory: str) -> str:
 
 
 def record_host_call(
-    data_directory: str, host: str, *, kept: bool, failure: str = "", unkept: str = "", when: float = 0.0
+    data_directory: str,
+    host: str,
+    *,
+    kept: bool,
+    failure: str = "",
+    unkept: str = "",
+    not_kept: tuple[str, ...] | None = None,
+    when: float = 0.0,
 ) -> None:
     """Remember a call. `kept`: something is in a point because of it. Nothing is raised.
 
     `unkept` says why nothing could be kept before a shell command, which may have changed anything.
+    `not_kept` names hidden files that were not kept before one; None: the call is about no shell command.
     """
     if not _NAME.match(host) or host in _NOT_HOSTS:
         return
@@ -76,6 +86,8 @@ def record_host_call(
         private_directory(integrations_directory(data_directory))
         with in_turn(integrations_directory(data_directory)):
             after = _after(_read(data_directory, host), now, kept, failure, unkept)
+            if not_kept is not None:
+                after = replace(after, not_kept=tuple(text[:_LONGEST] for text in not_kept[:_MOST]))
             write_document(_path(data_directory, host), after.as_dict(), durable=False)
 
 
@@ -89,6 +101,7 @@ def _after(before: HostCalls, now: float, kept: bool, failure: str, unkept: str)
         calls=before.calls + 1,
         unkept=unkept[:_LONGEST] or before.unkept,
         unkept_at=now if unkept else before.unkept_at,
+        not_kept=before.not_kept,
     )
 
 
@@ -112,7 +125,7 @@ def _path(data_directory: str, host: str) -> str:
 
 def _read(data_directory: str, host: str) -> HostCalls:
     document = read_fields(_path(data_directory, host))
-    failure = document.get("last_failure")
+    failure, not_kept = document.get("last_failure"), document.get("not_kept")
     return HostCalls(
         host,
         last_call=_number(document.get("last_call")),
@@ -121,6 +134,7 @@ def _read(data_directory: str, host: str) -> HostCalls:
         calls=int(_number(document.get("calls"))),
         unkept=str(document.get("unkept") or ""),
         unkept_at=_number(document.get("unkept_at")),
+        not_kept=tuple(map(str, not_kept)) if isinstance(not_kept, list) else (),
     )
 
 

@@ -10,14 +10,16 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from safekept.core.ages import iso_time
+from safekept.core.errors import SafekeptError
 from safekept.core.files import durable_write, private_directory
-from safekept.core.files.small import read_document, write_document
+from safekept.core.files.small import read_document, read_start, write_document
 from safekept.core.records import dataclass
 
+from ..base.context import UserContext
 from .calls import integrations_directory
 
 if TYPE_CHECKING:
@@ -76,7 +78,7 @@ def _directory(context: UserContext) -> str:
 
 
 def lock_path(context: UserContext) -> str:
-    """Whoever changes settings or the record holds this."""
+    """Held while settings of hosts or the record are changed."""
     return os.path.join(_directory(context), "connections.lock")
 
 
@@ -182,3 +184,41 @@ def _rows(value: object) -> list[Mapping[str, object]]:
     if not isinstance(value, list):
         raise TypeError("not a list")
     return value
+
+
+# What came of the agents' connections when a home was put back to an earlier state.
+
+
+@contextlib.contextmanager
+def staying_connected(context: UserContext, home: str) -> Iterator[list[str]]:
+    """Around a landing: connections of this home are there afterwards as before; the list says what was done.
+
+    The face that calls knows how to connect. Where it does not, what was lost is reported.
+    """
+    from .connections import connections
+
+    notes: list[str] = []
+    inside = [one for one in connections(context) if _within(one.place, home)]
+    hold = context.caller.keep_connected
+    again = None
+    if inside and hold is not None:
+        with contextlib.suppress(SafekeptError, OSError):
+            again = hold(context, home)
+    standing = [one for one in inside if _has_ours(one.place)]
+    yield notes
+    with contextlib.suppress(SafekeptError, OSError):
+        notes += again() if again is not None else ()
+    if hold is None:
+        lost = [one.host for one in standing if not _has_ours(one.place)]
+        notes += [f"{name} is not connected any more: connect it again" for name in lost]
+
+
+def _within(path: str, home: str) -> bool:
+    return os.path.realpath(path).startswith(os.path.realpath(home) + os.sep)
+
+
+def _has_ours(path: str) -> bool:
+    try:
+        return b"safekept" in read_start(path, 1 << 20)
+    except OSError:
+        return False

@@ -37,7 +37,7 @@ class HostSession:
 
     session: str
     turn: str = ""
-    on: bool | None = None  # None: nobody said anything in this session
+    on: bool | None = None  # None: nothing was said in this session
     directory: str = ""  # in the project that it last worked in
     began: str = ""  # the directory that its host was started in
 
@@ -47,7 +47,7 @@ class Switch:
     """Whether checkpoints are taken, and who said so."""
 
     on: bool = True
-    by: str = ""  # "session", "variable", or "" where nobody said anything
+    by: str = ""  # "session", "variable", or "" where neither said anything
     strange: str = ""  # what the variable says, where that is neither on nor off
 
 

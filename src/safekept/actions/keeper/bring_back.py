@@ -1,7 +1,7 @@
 """The stores come back from the keeper, to where they were; then every other command has them again.
 
-What is there stays: a file that is whole is left alone, one that differs is put aside beside itself. Every
-byte is compared with its name while it is written, and a file gets its name when it is whole.
+What is there stays: a file that is whole is left alone, one of a store that differs is put aside beside
+itself. Every byte is compared with its name while it is written, and a file gets its name when it is whole.
 """
 
 from __future__ import annotations
@@ -11,36 +11,30 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from safekept.checkpoints.store import Refs, belt_of
+from safekept.checkpoints.store import belt_of, repositories_belt
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
-from safekept.core.files import (
-    private_directory,
-    read_exactly,
-    remove_quietly,
-    sync_filesystem,
-    temporary_name,
-    write_all,
-)
+from safekept.core.files import private_directory, remove_quietly, temporary_name, write_all
 from safekept.core.files.small import open_regular, read_regular
+from safekept.core.journal import put_before
+from safekept.core.locks import process_lock
+from safekept.core.next_step import NextStep
+from safekept.core.platform.syncing import sync_filesystem
 from safekept.core.records import dataclass
 from safekept.keeper.client import Keeper, KeeperRefused
-from safekept.keeper.history import Manifest
-from safekept.keeper.pages import MAX_PAGE, BadManifest, Entry, read_page, read_root
+from safekept.keeper.pages import Entry
 from safekept.vault.storage import LocalStorage
 
 from ..base.context import UserContext
-from .keeper_status import keeper_status
-from .stores import CHECKPOINTS, HIDDEN, JOURNAL, KEY, OWN, PROJECTS, REFS, SETTINGS, VAULT, Stores
+from .held import PIECE, Held, RefsHere, is_of_now, pieces
+from .stores import CHECKPOINTS, HIDDEN, JOURNAL, KEY, REPOSITORIES, VAULT, Stores
+from .transfer import at_work
 
 _ASIDE = ".before-rebuild-"
-_PIECE = 1 << 20
-#: After an alarm, so many states before it are looked at.
-_EARLIER = 200
-#: Stores that only grow, since each file is named by what is in it; and the file that says which store it is.
-_IDENTITY = {VAULT: "config", CHECKPOINTS: "info/safekept", HIDDEN: "config"}
+#: Seconds to wait for a transfer that is at work: it would send the half of what comes back.
+_PATIENCE = 600.0
 
 
 class AnotherVaultThere(SafekeptError):
@@ -48,121 +42,23 @@ class AnotherVaultThere(SafekeptError):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """What the keeper holds of this user, and which of it is taken."""
-
-    manifest: Manifest
-    newest: Manifest
-    entries: tuple[Entry, ...]
-
-    @property
-    def passed_over(self) -> bool:
-        """The newest names less than half of what was there; the one before that is taken."""
-        return self.manifest.number != self.newest.number
-
-    def missing(self, stores: Stores) -> list[Entry]:
-        """What is not here any more, by a look at each."""
-        refs = _Refs(stores)
-        return [one for one in self.entries if not refs.has(one) and not _is_there(stores, one)]
-
-
-@dataclass(frozen=True, slots=True)
 class StoresBroughtBack:
     """What was done."""
 
-    manifest: Manifest
     files: int
     bytes: int
     aside: tuple[str, ...]  # what was there and differed
-
-
-def look_at_keeper(context: UserContext) -> Held | None:
-    """What the keeper holds of this user; None where there is no keeper, or nothing of him."""
-    status = keeper_status(context)
-    if status is None or status.wrong or status.newest is None:
-        return None
-    with Keeper(status.socket) as keeper:
-        return _held(keeper, status.newest, status.pinned, status.acknowledged)
-
-
-def _held(keeper: Keeper, newest: Manifest, pinned: int, acknowledged: int) -> Held:
-    """The newest, unless it is an alarm: then the last one before that, and what is only in earlier ones.
-
-    Who deletes a piece at a time sends states that are no alarm yet. Files of the stores are named by what
-    is in them, so those of earlier states are simply more of the same store.
-    """
-    pages: dict[str, list[Entry]] = {}
-    every = keeper.manifests()
-    if not (pinned and newest.shrunk):
-        found = _with_key(keeper, _entries(keeper, newest, pages), every[1:], pages)
-        return Held(newest, newest, tuple(found.values()))
-    sound = [one for one in every if not one.shrunk or one.number <= acknowledged]
-    largest = [one for one in every if one.number == pinned]
-    taken = [*sound[:_EARLIER], *(one for one in largest if one not in sound[:_EARLIER])] or [newest]
-    found = _entries(keeper, taken[0], pages)
-    for manifest in taken[1:]:
-        earlier = _entries(keeper, manifest, pages)
-        # Another vault, made since: its files are no part of this one.
-        same = tuple(f"{top}/" for top, name in _IDENTITY.items() if _same(earlier, found, f"{top}/{name}"))
-        for path, entry in earlier.items():
-            if path.startswith(same):
-                found.setdefault(path, entry)
-    found = _with_key(keeper, found, [one for one in every if one.number < taken[0].number], pages)
-    return Held(taken[0], newest, tuple(found.values()))
-
-
-def _with_key(
-    keeper: Keeper, found: dict[str, Entry], earlier: list[Manifest], pages: dict[str, list[Entry]]
-) -> dict[str, Entry]:
-    """The same with the key, the settings and the like of the last state that had a key of this vault.
-
-    They are so small that a state without them is no alarm: one that was sent between two deletions.
-    """
-    config = f"{VAULT}/{_IDENTITY[VAULT]}"
-    if KEY in found or config not in found:
-        return found
-    for manifest in earlier[:_EARLIER]:
-        before = _entries(keeper, manifest, pages)
-        if KEY in before and _same(before, found, config):
-            own = {path: one for path, one in before.items() if path.startswith(f"{OWN}/")}
-            return {**own, **found}
-    return found
-
-
-def _same(one: dict[str, Entry], other: dict[str, Entry], path: str) -> bool:
-    return path in one and one[path] == other.get(path)
-
-
-def _entries(keeper: Keeper, manifest: Manifest, pages: dict[str, list[Entry]]) -> dict[str, Entry]:
-    """The files of a manifest, by path; `pages`: those that were read before."""
-    try:
-        names = read_root(_small(keeper, manifest.root))
-        for name in names:
-            if name not in pages:
-                pages[name] = list(read_page(_small(keeper, name)))
-    except BadManifest as error:
-        raise KeeperRefused("bad-manifest", f"what it says of your stores cannot be read: {error}") from error
-    return {entry.path: entry for name in names for entry in pages[name]}
-
-
-def _small(keeper: Keeper, name: str) -> bytes:
-    descriptor = keeper.get(name)
-    try:
-        data = read_exactly(descriptor, 0, min(os.fstat(descriptor).st_size, MAX_PAGE + 1))
-    finally:
-        os.close(descriptor)
-    if hashlib.sha256(data).hexdigest() != name:
-        raise KeeperRefused("damaged", f"the object {name} is not what its name says")
-    return data
+    lost: tuple[tuple[str, str], ...]  # what the keeper does not have whole any more, and why
 
 
 def bring_back(context: UserContext, held: Held, listener: Listener = silent) -> StoresBroughtBack:
     """Put everything that is missing back. Raises with what is there already in place: run it again."""
     stores = Stores.of(context)
-    _make_way(context, stores, held)
-    work = _Work(stores, listener)
     private_directory(stores.data_directory)
     with contextlib.ExitStack() as open_stores:
+        open_stores.enter_context(process_lock(at_work(stores), "rebuild", _PATIENCE))
+        _make_way(context, stores, held)
+        work = _Work(stores, listener)
         open_stores.enter_context(_open(context, stores))
         keeper = open_stores.enter_context(Keeper(stores.socket))
         for entry in _in_order(held.entries):
@@ -170,7 +66,7 @@ def bring_back(context: UserContext, held: Held, listener: Listener = silent) ->
     for place in {stores.data_directory, os.path.dirname(stores.key_file) or "/"}:
         if os.path.isdir(place):
             sync_filesystem(place)
-    return StoresBroughtBack(held.manifest, work.files, work.bytes, tuple(work.aside))
+    return StoresBroughtBack(work.files, work.bytes, tuple(work.aside), tuple(work.lost))
 
 
 def _make_way(context: UserContext, stores: Stores, held: Held) -> None:
@@ -188,6 +84,7 @@ def _make_way(context: UserContext, stores: Stores, held: Held) -> None:
         f"Another vault is at `{stores.vault}`, and it holds snapshots",
         kept="Nothing was changed",
         next_steps=(
+            NextStep("vault open", before="What is closed cannot be moved, so open it:"),
             f"Move it and its key (`{stores.key_file}`) away, then run the command again",
             "Or name another place for the vault of the keeper: set `vault.path`",
         ),
@@ -227,6 +124,7 @@ def _open(context: UserContext, stores: Stores) -> Iterator[None]:
         if place:
             belts.append(LocalStorage(place, wanted).belt)
     belts.append(belt_of(stores.checkpoints, wanted))
+    belts.append(repositories_belt(os.path.dirname(stores.checkpoints), wanted))
     try:
         for belt in belts:
             belt.open_all()
@@ -236,98 +134,73 @@ def _open(context: UserContext, stores: Stores) -> Iterator[None]:
             belt.let_go()
 
 
-class _Refs:
-    """The checkpoints that are here, wherever the repository holds them."""
-
-    def __init__(self, stores: Stores) -> None:
-        refs = Refs(stores.checkpoints)
-        self._here = {
-            f"{REFS}safekept/{project}/{name}": commit.encode() + b"\n"
-            for project in refs.projects()
-            for name, commit in refs.of(project).items()
-        }
-
-    def has(self, entry: Entry) -> bool:
-        return entry.inline is not None and self._here.get(entry.path) == entry.inline
-
-
-def _is_there(stores: Stores, entry: Entry) -> bool:
-    """By its size alone; `bring_back` reads it."""
-    place = stores.place(entry.path)
-    try:
-        facts = os.lstat(place) if place else None
-    except OSError:
-        return False
-    if facts is None:
-        return True  # nothing of ours: it is not missing
-    grows = entry.path.startswith((f"{OWN}/", f"{PROJECTS}/"))
-    return stat.S_ISREG(facts.st_mode) and (grows or facts.st_size == entry.size)
-
-
 class _Work:
     """Writing, file after file."""
 
     def __init__(self, stores: Stores, listener: Listener) -> None:
-        self._stores, self._listener, self._refs = stores, listener, _Refs(stores)
+        self._stores, self._listener, self._refs = stores, listener, RefsHere(stores)
         self._stamp = f"{_ASIDE}{time.strftime('%Y%m%d-%H%M%S')}"
+        # A key that is there beside a vault that comes back is of another one.
+        self._key_stays = os.path.lexists(os.path.join(stores.vault, "config"))
         self.files = self.bytes = 0
         self.aside: list[str] = []
+        self.lost: list[tuple[str, str]] = []
 
     def put(self, keeper: Keeper, entry: Entry) -> None:
         place = self._stores.place(entry.path)
         if not place or self._refs.has(entry) or is_whole(place, entry):
             return
-        if os.path.lexists(place):
-            if entry.path == JOURNAL:
+        there = os.path.lexists(place)
+        if there and self._stays(place, entry):
+            return
+        try:
+            if there and entry.path == JOURNAL:
                 self._join_journal(keeper, entry, place)
-                return
-            if entry.path not in (KEY, SETTINGS) and entry.path.startswith((f"{OWN}/", f"{PROJECTS}/")):
-                return  # what is known of this machine now is newer
-            os.rename(place, place + self._stamp)
-            self.aside.append(place + self._stamp)
-        self._write(place, self._bytes(keeper, entry), entry)
+            else:
+                self._write(place, pieces(keeper, entry), entry, there)
+        except KeeperRefused as error:
+            if error.reason not in ("damaged", "not-there"):
+                raise
+            self.lost.append((place, error.what))
+
+    def _stays(self, place: str, entry: Entry) -> bool:
+        """What is known of this machine now is newer, unless nothing is left in it."""
+        if entry.path == JOURNAL or not is_of_now(entry):
+            return False
+        return bool(os.lstat(place).st_size) and (entry.path != KEY or self._key_stays)
 
     def _join_journal(self, keeper: Keeper, entry: Entry, place: str) -> None:
         """What was done before, and what was done since: one journal."""
-        now = read_regular(place, 1 << 30)
         with os.fdopen(open_regular(place, follow=False), "rb") as file:
             if all(_digest(file.fileno(), size) == name for name, size in entry.parts):
                 return  # the same, gone on with
-        pieces = [*self._bytes(keeper, entry), now]
-        self._write(place, iter(pieces), entry)
+        put_before(place, lambda: pieces(keeper, entry))
+        self._done(place, entry)
 
-    def _bytes(self, keeper: Keeper, entry: Entry) -> Iterator[bytes]:
-        if entry.inline is not None:
-            yield entry.inline
-        for name, size in entry.parts:
-            descriptor = keeper.get(name)
-            try:
-                digest, done = hashlib.sha256(), 0
-                while piece := os.read(descriptor, _PIECE):
-                    digest.update(piece)
-                    done += len(piece)
-                    yield piece
-                if digest.hexdigest() != name or done != size:
-                    raise KeeperRefused("damaged", f"the object {name} is not what its name says")
-            finally:
-                os.close(descriptor)
-
-    def _write(self, place: str, pieces: Iterator[bytes], entry: Entry) -> None:
+    def _write(self, place: str, content: Iterable[bytes], entry: Entry, there: bool) -> None:
         directory = os.path.dirname(place)
         private_directory(directory)
+        if entry.path.startswith(f"{REPOSITORIES}/") and os.path.basename(place) == "HEAD":
+            private_directory(os.path.join(directory, "refs"))  # empty, and git wants it
         temporary = temporary_name(directory)
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             descriptor = os.open(temporary, flags, _mode(entry.path))
             try:
-                for piece in pieces:
+                for piece in content:
                     write_all(descriptor, piece)
             finally:
                 os.close(descriptor)
+            if there:
+                os.rename(place, place + self._stamp)
+                self.aside.append(place + self._stamp)
             os.rename(temporary, place)
         except BaseException:
             remove_quietly(temporary)
             raise
+        self._done(place, entry)
+
+    def _done(self, place: str, entry: Entry) -> None:
         self.files += 1
         self.bytes += entry.size
         self._listener(Event("fetch", self.bytes, path=place))
@@ -336,14 +209,14 @@ class _Work:
 def _mode(path: str) -> int:
     """As each store writes its own files."""
     top = path.partition("/")[0]
-    packed = top == CHECKPOINTS and "/objects/" in path
+    packed = top in (CHECKPOINTS, REPOSITORIES) and "/objects/" in path
     return 0o400 if top in (VAULT, HIDDEN) or packed else 0o600
 
 
 def _digest(descriptor: int, size: int) -> str:
     """Of the next bytes of a file."""
     digest = hashlib.sha256()
-    while size and (piece := os.read(descriptor, min(size, _PIECE))):
+    while size and (piece := os.read(descriptor, min(size, PIECE))):
         digest.update(piece)
         size -= len(piece)
     return digest.hexdigest()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from safekept.core.errors import SafekeptError
+from safekept.core.errors import BAD_SHAPE, SafekeptError
 from safekept.core.next_step import NextStep
 from safekept.core.owner import chosen_by
 from safekept.core.records import dataclass
@@ -85,22 +85,22 @@ def keeper_status(context: UserContext) -> KeeperStatus | None:
             return _understood(context, path, keeper.owner, found)
     except SafekeptError as error:
         return KeeperStatus(path, wrong=error.what)
-    except (KeyError, TypeError, ValueError):
+    except BAD_SHAPE:
         return KeeperStatus(path, wrong="The keeper answers what this safekept does not understand")
 
 
 def _understood(context: UserContext, path: str, owner: int, found: dict[str, Any]) -> KeeperStatus:
-    from safekept.keeper.history import Manifest
+    from safekept.keeper.history import read_manifest
 
     newest, alarm = found["newest"], found["alarm"]
-    confirmed = float(newest.pop("confirmed")) if newest else 0.0
+    confirmed = float(newest["confirmed"]) if newest else 0.0
     return KeeperStatus(
         path,
         why_not=_why_not(context, path, owner),
         used=int(found["used"]),
         quota=int(found["quota"]),
         keep_days=float(found["keep_days"]),
-        newest=Manifest(**newest) if newest else None,
+        newest=read_manifest(newest) if newest else None,
         confirmed=confirmed,
         manifests=int(found["manifests"]),
         pinned=int(alarm["pinned"]),

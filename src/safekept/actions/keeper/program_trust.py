@@ -61,10 +61,12 @@ def _loaded() -> list[str]:
     return [*places, *(one for one in sys.path if one and os.path.exists(one))]
 
 
-def _others(top: str) -> Iterator[str]:
-    """Files and directories below that are not root's alone."""
-    if not os.path.isdir(top):
+def _others(top: str, seen: set[str] | None = None) -> Iterator[str]:
+    """Files and directories below that are not root's alone, and links that lead to such."""
+    seen = set() if seen is None else seen
+    if not os.path.isdir(top) or top in seen:
         return
+    seen.add(top)
     for parent, directories, files in os.walk(top):
         for name in (*directories, *files):
             path = os.path.join(parent, name)
@@ -72,6 +74,14 @@ def _others(top: str) -> Iterator[str]:
             shared = facts.st_mode & 0o002 or (facts.st_mode & 0o020 and facts.st_gid != 0)
             if facts.st_uid != 0 or (shared and not stat.S_ISLNK(facts.st_mode)):
                 yield path
+            elif stat.S_ISLNK(facts.st_mode) and not (target := os.path.realpath(path)).startswith(
+                top + os.sep
+            ):
+                there = target
+                while not os.path.lexists(there):  # whoever can make what is missing decides, too
+                    there = os.path.dirname(there)
+                if open_to_others(there) or next(_others(target, seen), ""):
+                    yield path
 
 
 def _source() -> str:

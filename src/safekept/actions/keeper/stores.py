@@ -23,6 +23,7 @@ from ..projects.project import checkpoint_directory
 from ..vault.place import is_remote
 
 VAULT, CHECKPOINTS, HIDDEN, PROJECTS, OWN = "vault", "checkpoints", "hidden", "projects", "own"
+REPOSITORIES = "repositories"
 KEY, SETTINGS, JOURNAL = f"{OWN}/vault.key", f"{OWN}/config.toml", f"{OWN}/journal.jsonl"
 REFS = f"{CHECKPOINTS}/refs/"
 #: Directories of a vault in the order of who stands on whom; `locks` are of living processes.
@@ -30,7 +31,9 @@ _OF_VAULT = ("keys", "snapshots", "index", "safekept", "data")
 #: Directories whose files are named by their SHA-256, as restic names them.
 NAMED = tuple(f"{top}/{one}/" for top in (VAULT, HIDDEN) for one in ("keys", "snapshots", "index", "data"))
 #: What lies in the data directory and is not sent with it: sent by itself, a copy, of this run only.
-_NOT_OWN = frozenset({"vault", "checkpoints", KEPT, "keeper", "scratch", "archives", "reports"})
+_NOT_OWN = frozenset(
+    {"vault", "checkpoints", KEPT, "keeper", "scratch", "archives", "reports", "unfinished.json"}
+)
 #: What is known of a project and cannot be found out again: its path, its state, what is in its hidden half.
 _OF_PROJECT = ("project", "state", "hidden", "ledger")
 _DEEPEST = 3
@@ -74,6 +77,11 @@ class Stores:
         """What is known of each project, beside the repository."""
         return os.path.join(os.path.dirname(self.checkpoints), PROJECTS)
 
+    @property
+    def repositories(self) -> str:
+        """What is held of the projects' own repositories."""
+        return os.path.join(os.path.dirname(self.checkpoints), REPOSITORIES)
+
     def as_text(self) -> str:
         return json.dumps({name: getattr(self, name) for name in self.__slots__})
 
@@ -93,6 +101,7 @@ class Stores:
             CHECKPOINTS: self.checkpoints,
             HIDDEN: self.hidden,
             PROJECTS: self.projects,
+            REPOSITORIES: self.repositories,
             OWN: self.data_directory,
         }
         root = roots.get(top, "")
@@ -106,6 +115,7 @@ class Stores:
             if place:
                 yield from _one(f"{path}/config", os.path.join(place, "config"))
         yield from _below(self.checkpoints, CHECKPOINTS, without=("refs", "packed-refs"))
+        yield from _below(self.repositories, REPOSITORIES)
         for path, file in _below(self.projects, PROJECTS, largest=_LARGEST_RECORD):
             if os.path.basename(path).startswith(_OF_PROJECT):
                 yield path, file

@@ -55,7 +55,7 @@ def begin_transfer(context: UserContext) -> None:
     """Start one, where this machine has a keeper; at once, and without a word."""
     if not context.choices.keeper_socket or not os.path.exists(context.choices.keeper_socket):
         return
-    from safekept.core.processes.detached import run_detached
+    from safekept.core.processes.process import run_detached
 
     with contextlib.suppress(OSError):
         run_detached(__name__, Stores.of(context).as_text())
@@ -84,15 +84,18 @@ def transfer(stores: Stores) -> Transferred:
     with contextlib.ExitStack() as held:
         directory = os.path.join(stores.data_directory, "keeper")
         with process_lock(os.path.join(directory, "next.lock"), "keeper transfer"):
-            held.enter_context(
-                process_lock(os.path.join(directory, "now.lock"), "keeper transfer", _PATIENCE)
-            )
+            held.enter_context(process_lock(at_work(stores), "keeper transfer", _PATIENCE))
         keeper = held.enter_context(Keeper(stores.socket))
         distrusted: set[str] = set()
         for _ in range(_TRIES):
             with contextlib.suppress(_Gone):
                 return _Transfer(stores, keeper, began, distrusted).run()
         raise KeeperRefused("changing", "files of the stores went while they were read, again and again")
+
+
+def at_work(stores: Stores) -> str:
+    """The lock that a transfer holds while it looks at the stores."""
+    return os.path.join(stores.data_directory, "keeper", "now.lock")
 
 
 class _Transfer:
@@ -121,11 +124,11 @@ class _Transfer:
         pages, root = packed_pages(entries)
         new = self._keeper.missing(pages)
         self._check(self._keeper.put_bytes({name: pages[name] for name in new}))
-        answer = self._keeper.commit(root)["manifest"]
+        taken = self._keeper.commit(root)
         self._remembered.write()
         seconds = round(time.monotonic() - self._began, 3)
-        number, shrunk = int(answer["number"]), bool(answer["shrunk"])
-        return Transferred(number, len(entries), self._sent + len(new), self._bytes, seconds, shrunk)
+        sent = self._sent + len(new)
+        return Transferred(taken.number, len(entries), sent, self._bytes, seconds, taken.shrunk)
 
     def _entry(self, path: str, file: str) -> Entry:
         facts = os.stat(file, follow_symlinks=False)

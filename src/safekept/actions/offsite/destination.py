@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import field
 
-from safekept.core.objects.address import SCHEMES, without_secret
+from safekept.core.objects.address import SCHEMES, scp_address, without_secret
 from safekept.core.records import dataclass
 
 VAULT, ARCHIVES = "vault", "archives"
@@ -89,8 +89,10 @@ def checked_url(url: str) -> str:
         return f"file:{url}"
     shown = without_secret(url)
     if not url.startswith(SCHEMES):
+        by_ssh = scp_address(shown, alias=True)
         raise ValueError(
             f"`{shown}` is no place that safekept knows: {', '.join(SCHEMES)}, or a path from `/` on"
+            + (f". A server by SSH is `{by_ssh}`" if by_ssh else "")
         )
     if shown != url:
         raise ValueError(

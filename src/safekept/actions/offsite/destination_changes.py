@@ -29,7 +29,7 @@ def removed_places(context: UserContext) -> set[str]:
     found: set[str] = set()
     with contextlib.suppress(OSError):
         for entry in context.journal.read():
-            place = str(entry.facts.get("place") or "").rstrip("/")
+            place = (DestinationAddFacts.read(entry).place or "").rstrip("/")
             if entry.verb == DestinationRemoveFacts.verb:
                 found.add(place)
             elif entry.verb == DestinationAddFacts.verb:

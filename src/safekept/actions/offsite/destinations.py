@@ -15,13 +15,15 @@ from dataclasses import field
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
-from safekept.core.journal import Record
+from safekept.core.journal import Record, new_id
 from safekept.core.objects.base import CredentialRights, ObjectStore
+from safekept.core.objects.errors import PlaceRefused
 from safekept.core.records import dataclass
 
 from ..base.context import UserContext
 from ..base.operations.facts import Failure
-from ..base.operations.stores import PushFacts
+from ..base.operations.stores import DestinationTestFacts, PushFacts
+from ..base.record import record
 from ..vault.place import vaults_in
 from .archives_there import StoredArchive, list_archives
 from .destination import DestinationSetting
@@ -144,11 +146,12 @@ class Examined:
 
 
 def examine_destination(
-    context: UserContext, word: str, listener: Listener = silent, *, dry_run: bool = False
+    context: UserContext, word: str, listener: Listener = silent, *, dry_run: bool = False, make: bool = False
 ) -> Examined:
     """Find out what may be done in a place, by doing it; what does not work is part of the answer.
 
-    A dry run only looks: whether it is there, and whether it would be refused.
+    A dry run only looks: whether it is there, and whether it would be refused. `make`: a directory on a
+    server is made, since only that tells whether it can be.
     """
     setting = find_destination(context, word)
     examined = Examined(setting, setting.url)
@@ -161,8 +164,10 @@ def examine_destination(
                 missing = reach.seen()[1]
                 if missing is not None and setting.url.startswith("s3://"):
                     raise missing  # a push makes directories, but never a bucket
-                examined.state, examined.reason = "absent", "it is not there yet; the first push makes it"
-                return examined
+                if dry_run or not make or setting.is_file:
+                    examined.state, examined.reason = "absent", "it is not there yet; the first push makes it"
+                    return examined
+                objects.create()
             examined.used = reach.seen()[0]
             if dry_run:
                 return examined
@@ -174,6 +179,16 @@ def examine_destination(
     except SafekeptError as error:
         examined.state, examined.reason, examined.error = "failed", error.what, error
     return examined
+
+
+def record_rights(context: UserContext, examined: Examined, listener: Listener = silent) -> None:
+    """Remember what was found out: `status` says it, with its age."""
+    if examined.abilities is not None:
+        found = examined.setting
+        facts = DestinationTestFacts(
+            destination=found.name, place=found.url, rights=examined.abilities.as_dict()
+        )
+        record(context, facts.line(new_id(), "done"), listener)
 
 
 def _measure(objects: ObjectStore, examined: Examined) -> None:
@@ -204,6 +219,7 @@ class StoredVault:
     snapshots: int
     newest: float  # when the last snapshot arrived there; 0 where the place does not say
     whole: bool  # its `config` is there
+    reason: str = ""  # why it could not be looked into
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -211,6 +227,7 @@ class StoredVault:
             "snapshots": self.snapshots,
             "newest": self.newest or None,
             "whole": self.whole,
+            "reason": self.reason or None,
         }
 
 
@@ -234,9 +251,14 @@ def contents_of(context: UserContext, word: str) -> Contents:
     """The vaults and the archives in a destination; no key is needed for this."""
     setting = find_destination(context, word)
     with contextlib.closing(open_destination(context, setting)) as objects:
-        vaults = []
-        for name in vaults_in(objects):
-            listed = list(objects.list(f"{name}/snapshots/"))
-            newest = max((one.modified for one in listed), default=0.0)
-            vaults.append(StoredVault(name, len(listed), newest, objects.exists(f"{name}/config")))
+        vaults = [_stored_vault(objects, name) for name in vaults_in(objects)]
         return Contents(objects.location, vaults, list_archives(objects))
+
+
+def _stored_vault(objects: ObjectStore, name: str) -> StoredVault:
+    try:
+        listed = list(objects.list(f"{name}/snapshots/"))
+        whole = objects.exists(f"{name}/config")
+    except PlaceRefused as error:  # closed to us; the others are not
+        return StoredVault(name, 0, 0.0, whole=False, reason=error.what)
+    return StoredVault(name, len(listed), max((one.modified for one in listed), default=0.0), whole)

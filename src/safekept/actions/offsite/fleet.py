@@ -18,7 +18,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.finding import PARTLY, Finding, exit_code, reached
 from safekept.core.objects.base import ObjectStore
-from safekept.core.objects.errors import PlaceMissing
+from safekept.core.objects.errors import PlaceMissing, PlaceRefused
 from safekept.core.records import dataclass
 from safekept.core.worker import Worker
 from safekept.vault.errors import NoSuchVault, WrongKey
@@ -192,7 +192,12 @@ def _one(
 ) -> FleetVault:
     began = time.monotonic()
     overdue = request.overdue_hours * 3600
-    vault = look_from_outside(objects, name, place)
+    try:
+        vault = look_from_outside(objects, name, place)
+    except PlaceRefused as error:
+        if not name:
+            raise
+        return FleetVault(name, place, state=UNREADABLE, reason=error.what)  # closed to us; others are not
     try:
         with _opened(context, request, objects, name, place) as repository:
             look_inside(vault, repository, overdue, request.counts, now)

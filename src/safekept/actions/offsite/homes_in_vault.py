@@ -69,17 +69,18 @@ class HomeInVault:
 
 
 def homes_in_vault(
-    repository: Repository, vault: str, *, cached: bool = True, forgotten: bool = False
+    repository: Repository, vault: str, *, cached: bool = True, forgotten: bool = False, every: bool = False
 ) -> tuple[list[HomeInVault], dict[str, str]]:
     """Every home of a vault, by host and path, and the snapshot files that cannot be read.
 
     With `forgotten` also homes of which everything is forgotten: a mark can be added by whoever may only add,
-    and must not leave a machine without its home.
+    and must not leave a machine without its home. With `every` what is forgotten counts as the rest does.
     """
     snapshots, damaged = list_snapshots(repository, cached=cached)
     # Seen from nowhere: whatever is there is of another home, and nothing is left out but what is forgotten.
     listing = listing_of(snapshots, damaged, "", host="")
-    found = _by_home(vault, listing.elsewhere)
+    listed = newest_first([*listing.elsewhere, *listing.forgotten]) if every else listing.elsewhere
+    found = _by_home(vault, listed)
     if forgotten:
         found = _by_home(vault, listing.forgotten) | found
     continued = continued_homes(snapshots)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import stat
 
-_MOUNTS = "/proc/self/mountinfo"
+from safekept.core.platform.filesystems import block_device, disk_of_device, mount_of
+
 _HOSTS = "/etc/hosts"
 _IN_MEMORY = ("tmpfs", "ramfs", "devtmpfs")
 #: No disk is stacked deeper: a partition, in a RAID, in a volume, encrypted.
@@ -63,7 +63,7 @@ def _in_hosts_file(name: str) -> list[str]:
 
 def in_memory(path: str) -> bool:
     """Whether a directory, or where it would be made, lies in memory: gone at the next start."""
-    return _mount(_there(path))[0] in _IN_MEMORY
+    return mount_of(_there(path)).kind in _IN_MEMORY
 
 
 def disks_of(path: str) -> frozenset[str]:
@@ -76,12 +76,12 @@ def disks_of(path: str) -> frozenset[str]:
         device = os.stat(there).st_dev
     except OSError:
         return frozenset()
-    source = _mount(there)[1]
+    source = mount_of(there).source
     with contextlib.suppress(OSError):
         facts = os.stat(source)  # of a subvolume, the filesystem has a number that no disk has
         device = facts.st_rdev if source.startswith("/dev/") and stat.S_ISBLK(facts.st_mode) else device
-    block = f"/sys/dev/block/{os.major(device)}:{os.minor(device)}"
-    return frozenset(_whole_disks(block)) or frozenset({f"device {device}"})
+    whole = disk_of_device(source) or f"device {device}"
+    return frozenset(_whole_disks(block_device(device))) or frozenset({whole})
 
 
 def _whole_disks(block: str, depth: int = 0) -> set[str]:
@@ -114,19 +114,3 @@ def _there(path: str) -> str:
     while not os.path.lexists(path) and path != os.path.dirname(path):
         path = os.path.dirname(path)
     return path
-
-
-def _mount(path: str) -> tuple[str, str]:
-    """The kind of the filesystem that a path lies in, and what it was mounted from; empty where unknown."""
-    best, found = -1, ("", "")
-    with contextlib.suppress(OSError), open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as file:
-        for line in file:
-            before, _, after = line.rstrip("\n").partition(" - ")
-            fields, filesystem = before.split(" "), after.split(" ")
-            if len(fields) < 5 or len(filesystem) < 2:
-                continue
-            place = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields[4])
-            inside = path == place or path.startswith(place.rstrip("/") + "/")
-            if inside and len(place) >= best:  # of two in one place the later one hides the other
-                best, found = len(place), (filesystem[0], filesystem[1])
-    return found

@@ -11,6 +11,7 @@ from safekept.core.spelling import shown
 
 from ..base.context import UserContext
 from ..base.own_places import within
+from ..keeper.keeper_status import KeeperStatus
 from ..offsite.destination import VAULT
 from ..offsite.elsewhere import directory_of
 from ..status.destination_status import DestinationStatus
@@ -58,8 +59,10 @@ class CopyPlace:
 
 
 def copies_of(context: UserContext, status: Status) -> tuple[CopyPlace, ...]:
-    """The vault first, then every destination."""
+    """The vault first, then the keeper, then every destination."""
     found = [] if status.vault.state == NONE else [_vault(context, status)]
+    if status.keeper is not None:
+        found.append(_keeper(status.keeper))
     return (*found, *(_destination(context, one, status) for one in status.destinations))
 
 
@@ -81,6 +84,34 @@ def _vault(context: UserContext, status: Status) -> CopyPlace:
             Survival(MACHINE, False, "it is on this machine"),
             Survival(DELETED, closed or not inside, belt if inside else "it lies outside your home"),
             Survival(THIEF, False, "whoever has the machine has the vault"),
+        ),
+        trouble,
+    )
+
+
+def _keeper(keeper: KeeperStatus) -> CopyPlace:
+    """Another owner's copy on this machine: what this user's agent deletes stays there."""
+    trouble = keeper.wrong or (f"it does not count: {keeper.why_not}" if keeper.why_not else "")
+    if keeper.full:
+        trouble = trouble or "it is full: nothing new fits"
+    if keeper.newest is None and not keeper.wrong:
+        nothing = tuple(Survival(danger, False, "nothing is there yet") for danger in DANGERS)
+        return CopyPlace("The keeper", keeper.socket, 0.0, nothing, trouble)
+    here = "it is on this machine"
+    deleted = Survival(DELETED, True, "it belongs to another owner")
+    if keeper.wrong:
+        deleted = Survival(DELETED, None, "it does not answer")
+    elif not keeper.counts:
+        deleted = Survival(DELETED, False, keeper.why_not)
+    return CopyPlace(
+        "The keeper",
+        keeper.socket,
+        keeper.confirmed,
+        (
+            Survival(DISK, False, here),
+            Survival(MACHINE, False, here),
+            deleted,
+            Survival(THIEF, False, "whoever has the machine has the keeper"),
         ),
         trouble,
     )

@@ -16,6 +16,8 @@ from safekept.core.records import dataclass
 
 from ..base.context import UserContext
 from ..base.operations.care import DrillFacts
+from ..base.operations.facts import Facts
+from ..base.operations.homes import SnapshotFacts
 from ..base.operations.stores import PushFacts
 from ..snapshots.listing import as_stored
 from ..status.growth import DAY, calendar, day_of
@@ -46,6 +48,7 @@ class Day:
     unproven: int = 0  # drills that failed
     alarms: int = 0
     failed: int = 0  # snapshots that were tried and not stored
+    seconds: float | None = None  # that the longest of them took; None: nothing says
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -58,6 +61,7 @@ class Day:
             "unproven": self.unproven,
             "alarms": self.alarms,
             "failed": self.failed,
+            "seconds": self.seconds,
         }
 
 
@@ -71,6 +75,7 @@ class _Counts:
     alarms: dict[str, int] = field(default_factory=dict)
     failed: dict[str, int] = field(default_factory=dict)
     taken: list[TakenSnapshot] = field(default_factory=list)  # as far as the journal knows
+    seconds: dict[str, float] = field(default_factory=dict)
 
 
 def last_days(context: UserContext, status: Status, days: int = DAYS) -> Mapping[str, tuple[Day, ...]]:
@@ -101,6 +106,7 @@ def _row(home: HomeStatus, counts: _Counts, names: Sequence[str], status: Status
                 counts.unproven.get(name, 0),
                 counts.alarms.get(name, 0),
                 counts.failed.get(name, 0),
+                counts.seconds.get(name),
             )
         )
     return tuple(rows)
@@ -148,7 +154,7 @@ def _counted(context: UserContext, homes: Iterable[str], since: float) -> dict[s
 
 
 def _count(counts: dict[str, _Counts], line: Record) -> None:
-    day, home = day_of(line.time), str(line.facts.get("home") or "")
+    day, home = day_of(line.time), Facts.read(line).home or ""
     if line.verb == "push":
         if line.state in STORED:
             wholes = PushFacts.read(line).wholes
@@ -169,12 +175,13 @@ def _count(counts: dict[str, _Counts], line: Record) -> None:
         if line.state != "begun":
             ok = DrillFacts.read(line).ok
             _add(mine.proven if ok or (ok is None and line.state == "done") else mine.unproven, day)
-    elif line.facts.get("kind") in OF_THE_PAST:
+    elif (taken := SnapshotFacts.read(line)).kind in OF_THE_PAST:
         return
     elif line.state in STORED:
-        size = line.facts.get("stored_bytes")
-        name = str(line.facts.get("snapshot") or line.operation)
-        mine.taken.append(TakenSnapshot(name, line.time, size if isinstance(size, int) else None, None))
+        name = taken.snapshot or line.operation
+        mine.taken.append(TakenSnapshot(name, line.time, taken.stored_bytes, None))
+        if taken.seconds is not None:
+            mine.seconds[day] = max(mine.seconds.get(day, 0.0), taken.seconds)
     elif line.state in ENDED_BADLY:
         _add(mine.failed, day)
 

@@ -7,8 +7,10 @@ were.
 
 from __future__ import annotations
 
+import contextlib
+import heapq
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 
 from safekept.checkpoints.checkpoint import Checkpoint
@@ -16,13 +18,18 @@ from safekept.checkpoints.store import Store
 from safekept.core.ages import count_text, size_text
 from safekept.core.errors import SafekeptError
 from safekept.core.records import dataclass
+from safekept.vault.tags import PRE_CHANGE
 
 from ..base.context import UserContext
+from ..base.operations.care import AlarmFacts, ConnectFacts, DrillFacts
+from ..base.operations.facts import Facts
+from ..base.operations.homes import LandingFacts
+from ..projects.home_points.stored import point_of
 from ..projects.project import checkpoint_directory
-from ..snapshots.listing import Listed, list_home
+from ..snapshots.listing import Listed
 from ..undo.log import JournalUnreadable, LogRequest, read_log
 from ..undo.operation import Operation
-from ..vault.opening import open_vault
+from .listings import Listings
 
 #: Kinds that a list can be narrowed to, and what each is called.
 SNAPSHOTS, CHECKPOINTS, CHANGES, PROOFS, COPIES, ALARMS, OTHER = (
@@ -115,12 +122,19 @@ class EventRequest:
     most: int = 50
     group: str = ""
     text: str = ""
+    agent: str = ""
+    session: str = ""
+    path: str = ""  # only what changed this file, or names it
+    changed: frozenset[str] = frozenset()  # the points in which it did
 
     def wants(self, event: PageEvent) -> bool:
         return (
             event.time < self.before
             and self.group in ("", event.group)
             and (not self.text or event.says(self.text))
+            and (not self.agent or event.actor == self.agent)
+            and (not self.session or event.session == self.session)
+            and (not self.path or event.id in self.changed or self.path in event.detail)
         )
 
 
@@ -133,32 +147,41 @@ class EventPage:
     problem: str = ""  # what could not be looked at
 
 
-def events(context: UserContext, request: EventRequest) -> EventPage:
-    """The newest that are wanted. Each source gives no more than a page can show."""
+def events(context: UserContext, request: EventRequest, listings: Listings | None = None) -> EventPage:
+    """The newest that are wanted. Each source is read only as far back as the page reaches."""
     problem, listed = "", None
     if request.home and request.group in ("", SNAPSHOTS, CHECKPOINTS):
         try:
-            with open_vault(context) as repository:
-                listed = list_home(repository, request.home).of_home
+            listed = (listings or Listings()).of_home(context, request.home)
         except (SafekeptError, OSError) as error:
             problem = error.what if isinstance(error, SafekeptError) else str(error)
-    sources = [_of_snapshots(listed or ()), _of_journal(context, request, listed is not None)]
-    if request.project and os.path.isdir(checkpoint_directory(context)):
-        with Store.open(checkpoint_directory(context)) as store:
-            sources.append(_of_checkpoints(store.checkpoints(request.project)))
     found: list[PageEvent] = []
-    try:
-        for source in sources:
-            found += islice(filter(request.wants, source), request.most + 1)
-    except JournalUnreadable as error:
-        problem = problem or error.what
-    found.sort(key=lambda one: one.time, reverse=True)
+    with contextlib.ExitStack() as opened:
+        sources, told = (
+            [_of_snapshots(listed or (), request.before)],
+            ["snapshot"] if listed is not None else [],
+        )
+        if request.project and os.path.isdir(checkpoint_directory(context)):
+            store = opened.enter_context(Store.open(checkpoint_directory(context)))
+            sources.append(_of_checkpoints(store.newest_first(request.project)))
+            told.append("checkpoint")
+        sources.append(_of_journal(context, request, told))
+        try:
+            merged = heapq.merge(*sources, key=lambda one: one.time, reverse=True)
+            for one in islice(filter(request.wants, merged), request.most + 1):
+                found.append(one)
+        except JournalUnreadable as error:
+            problem = problem or error.what
+    found.sort(key=lambda one: one.time, reverse=True)  # clocks jump
     return EventPage(tuple(found[: request.most]), len(found) > request.most, problem)
 
 
-def _of_snapshots(listed: Iterable[Listed]) -> Iterator[PageEvent]:
+def _of_snapshots(listed: Iterable[Listed], before: float) -> Iterator[PageEvent]:
     for one in listed:
-        point = one.kind == "pre-change"
+        if one.snapshot.time_ns / 1e9 >= before:
+            continue
+        point = one.kind == PRE_CHANGE
+        about = point_of(one.snapshot) if point else None
         parts = [one.label] if one.label else []
         parts += [count_text(one.files, "file")] if one.files is not None else []
         parts += [f"{size_text(one.added)} new"] if one.added is not None else []
@@ -171,6 +194,8 @@ def _of_snapshots(listed: Iterable[Listed]) -> Iterator[PageEvent]:
             "Home point" if point else f"{one.kind.capitalize()} snapshot",
             one.id,
             ", ".join(parts),
+            about.host if about else "",
+            about.session if about else "",
             opens=SNAPSHOT,
             bad=not one.complete,
         )
@@ -189,38 +214,39 @@ def _of_checkpoints(points: Iterable[Checkpoint]) -> Iterator[PageEvent]:
         )
 
 
-def _of_journal(context: UserContext, request: EventRequest, vault_seen: bool) -> Iterator[PageEvent]:
+def _of_journal(context: UserContext, request: EventRequest, told: Collection[str]) -> Iterator[PageEvent]:
+    """What the stores do not tell by themselves: `told` are the verbs that they do."""
     place = request.home or request.project
     for one in read_log(context, LogRequest(most=None, home=place)).operations:
         group, title = _VERBS.get(one.verb, (OTHER, one.verb.replace("-", " ").capitalize()))
         stored = one.outcome in _STORED
-        if one.verb == "snapshot" and stored and vault_seen:
-            continue  # the vault has it
-        failed = one.verb == "drill" and one.facts.get("ok") is False
+        if stored and one.verb in told:
+            continue
+        work = one.work
+        failed = isinstance(work, DrillFacts) and work.ok is False
         yield PageEvent(
             one.time,
             group,
             title,
             one.id,
-            _detail(one),
+            _detail(one, work),
             "" if one.actor == "person" else one.actor,
             bad=not stored or failed or one.verb == "alarm",
             undoable=stored and one.verb in ("restore", "import", "rollback", "undo", "rollback-undo"),
         )
 
 
-def _detail(one: Operation) -> str:
+def _detail(one: Operation, work: Facts) -> str:
     if one.error:
         return str(one.error.get("what") or "it failed")
-    facts, parts = one.facts, []
-    if isinstance(text := facts.get("text"), str):
-        parts.append(text)
-    only = facts.get("only")
-    if isinstance(only, list) and only:
-        parts.append(", ".join(map(str, only[:3])) + ("…" if len(only) > 3 else ""))
-    if isinstance(command := facts.get("command"), list):
-        parts.append(" ".join(map(str, command))[:120])
-    if isinstance(destination := facts.get("destination"), str):
+    parts = []
+    if isinstance(work, AlarmFacts) and work.text:
+        parts.append(work.text)
+    if isinstance(work, LandingFacts) and work.only:
+        parts.append(", ".join(work.only[:3]) + ("…" if len(work.only) > 3 else ""))
+    if isinstance(work, ConnectFacts) and work.command:
+        parts.append(" ".join(work.command)[:120])
+    if destination := one.common.destination:
         parts.append(destination)
     if one.files is not None:
         parts.append(count_text(one.files, "file"))

@@ -109,11 +109,17 @@ def _keep_hidden(
     from .hidden.record import keep_look
 
     found = keep_look(context, project, taken.hidden, listener=listener)
-    return (None, found) if isinstance(found, SafekeptError) else (found, None)
+    if isinstance(found, SafekeptError):
+        return None, found
+    if not found.missing:
+        return found, None
+    from .hidden.repository import partly_kept
+
+    return found, partly_kept(found)
 
 
 def _named(project: str, directory: str, files: Sequence[str]) -> tuple[str, ...]:
-    """The files in full. Whoever writes to a link changes what it leads to: that is taken with it."""
+    """The files in full. Writing to a link changes what it leads to: that is taken with it."""
     names = [os.path.abspath(os.path.join(directory, name)) for name in files]
     targets = [os.path.realpath(name) for name in names if "\0" not in name and os.path.islink(name)]
     inside = [path for path in targets if path.startswith(project + os.sep) and not os.path.isdir(path)]

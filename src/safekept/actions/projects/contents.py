@@ -110,5 +110,5 @@ def opened_point(context: UserContext, project: str, word: str) -> Iterator[Open
         )
     with Store.open(directory) as store:
         point = store.find(project, word)
-        known = reconstruct_all(store, store.checkpoints(project), None)
+        known = {} if point.full else reconstruct_all(store, store.checkpoints(project), None)
         yield OpenedPoint(store, point, dict(known.get(point.id, ReconstructedState(point)).state(store)))

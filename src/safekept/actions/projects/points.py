@@ -90,6 +90,10 @@ class PointRollback(Protocol):
     def as_dict(self) -> dict[str, object]: ...
 
 
+class WholeRepositoryOnly(SafekeptError):
+    code = "whole-repository-only"
+
+
 #: Is shown the plan before anything is changed, and raises where it is not what was agreed to.
 Agreed = Callable[[PointRollback], None]
 
@@ -133,7 +137,7 @@ class Points:
         """What a number, an id or the start of one means here; nothing means the last change.
 
         Raises NoCheckpointsHere where there is neither a project nor a home; that a project has no such
-        checkpoint is reported by whoever uses the target.
+        checkpoint is reported when the target is used.
         """
         word = word.strip() or "1"
         number = word.isascii() and word.isdigit() and len(word) < SHORTEST_PREFIX
@@ -265,6 +269,12 @@ class Points:
         dry_run: bool = False,
         agreed: Agreed | None = None,
     ) -> PointRollback:
+        if git and (files or target.kind == HOME):
+            raise WholeRepositoryOnly(
+                "A git repository goes back as a whole: not with single files, and not with a home point",
+                kept="Nothing was changed",
+                next_steps=("Ask for one of the two at a time.",),
+            )
         if target.kind == HOME:
             from .home_points.rollback import HomeRollbackRequest, roll_back_home
 

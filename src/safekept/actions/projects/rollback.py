@@ -6,11 +6,12 @@ It never asks. What it does can be undone by one command, which it names.
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from safekept.checkpoints.checkpoint import Checkpoint
+from safekept.checkpoints.checkpoint import Checkpoint, Skipped
 from safekept.checkpoints.points import HIDDEN_FILES, Left
 from safekept.checkpoints.rollback import (
     RollbackPlan,
@@ -20,6 +21,7 @@ from safekept.checkpoints.rollback import (
     roll_back,
     rollback_lock,
     unmake,
+    wanted_among,
 )
 from safekept.checkpoints.store import Store
 from safekept.checkpoints.take import TakeSettings
@@ -34,6 +36,8 @@ from ..base.record import record, recording
 from .project import checkpoint_directory, need_project
 
 if TYPE_CHECKING:
+    from safekept.checkpoints.scan import HiddenLook, KeptLook
+
     from .hidden.rollback import HiddenRollback
 
 #: Seconds for keeping what is hidden after a rollback.
@@ -187,9 +191,14 @@ def _hidden_half(
     look = plan.hidden
     if look is None:
         return None
-    from .hidden.record import kept_looks, load_rows
+    from .hidden.record import hidden_exists, kept_looks, load_rows
 
+    if plan.target.hidden and hidden_exists(context) and not kept_looks(context, plan.project).looks:
+        from .hidden.lines_again import write_lines_again
+
+        write_lines_again(context, plan.project, listener)
     then = kept_looks(context, plan.project).of(plan.target)
+    _name_what_is_not_kept(plan, look, then)
     if then is None and load_rows(context, plan.project, plan.target.hidden) is None:
         why = f"they were not kept in time at {plan.target.id}"
         if plan.target.hidden and plan.target.hidden != look.id:
@@ -203,6 +212,19 @@ def _hidden_half(
     from .hidden.rollback import hidden_rollback
 
     return hidden_rollback(context, store, plan, overwrite_mine=request.overwrite_mine, listener=listener)
+
+
+def _name_what_is_not_kept(plan: RollbackPlan, look: HiddenLook, then: KeptLook | None) -> None:
+    """What is hidden and in no checkpoint: as it is now, and what was so then and is gone."""
+    asked = wanted_among(plan.files)
+    plan.not_covered += [
+        Skipped(one.path, "not-kept", one.why, one.bytes) for one in look.exposed if asked(one.path)
+    ]
+    for path, reason in then.left if then is not None else ():
+        if asked(path) and not os.path.lexists(os.path.join(plan.project, path)):
+            from safekept.checkpoints.scan import NotKept
+
+            plan.gone.append(Skipped(path, "then-left-out", NotKept(path, reason).why))
 
 
 def _keep_as_it_is(

@@ -89,7 +89,7 @@ def leave_undone_home(context: UserContext, home: str) -> None:
 
 
 def take_news(data_directory: str, session: str) -> str:
-    """What an agent has to be told now. The first caller gets it, and nobody after him."""
+    """What an agent has to be told now. Only the first caller gets it."""
     if not session:
         return ""
     path = _path(data_directory, session)

@@ -44,7 +44,7 @@ class RunAccount:
     files: tuple[str, ...] = ()  # that differ from the first point now
     missing: tuple[str, ...] = ()  # points that were taken and are not there any more
     project_gone: bool = False
-    gone: tuple[Skipped, ...] = ()  # in no checkpoint, and not there any more: nobody brings that back
+    gone: tuple[Skipped, ...] = ()  # in no checkpoint, and not there any more: it cannot be brought back
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -102,7 +102,7 @@ def account_of_run(
 
 
 def _on_disk(project: str) -> Callable[[str], int]:
-    """Whether something is there under a name; where nobody can tell, it is not called gone."""
+    """Whether something is there under a name; where that is unknown, it is not called gone."""
 
     def look(path: str) -> int:
         try:

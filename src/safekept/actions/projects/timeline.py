@@ -15,6 +15,7 @@ from safekept.checkpoints.checkpoint import LOOKED_AT, Checkpoint, CheckpointDam
 from safekept.checkpoints.points import Changes, ReconstructedState, count_pairs, numbered, reconstruct_all
 from safekept.checkpoints.project import holds_too_much
 from safekept.checkpoints.rollback import as_it_is
+from safekept.checkpoints.scan import LeftRecord, read_left
 from safekept.checkpoints.store import Store, same_repositories
 from safekept.checkpoints.take import TakeSettings
 from safekept.core.errors import SafekeptError
@@ -27,7 +28,7 @@ from .guarding import forbidden_roots
 from .home_points.point import HomePoint, any_taken
 from .project import NearbyProjects, find_project, near
 
-#: What changed is counted for so many rows; nobody reads further down.
+#: What changed is counted for so many rows; few read further down.
 _COUNTED = 40
 #: Of the home's points, so many stand beside those of a project.
 _HOME_POINTS = 10
@@ -77,6 +78,7 @@ class Timeline:
     never: bool = False  # a home, or a directory that holds one or our stores: no project can be here
     #: Files of agents' homes that were kept in the same time; they have no number here.
     home_points: list[HomePoint] = field(default_factory=list)
+    left_out: LeftRecord = field(default_factory=LeftRecord)  # hidden, and in no point: it would be lost
 
     @property
     def in_order(self) -> list[PointRow]:
@@ -100,6 +102,7 @@ class Timeline:
             "hidden": self.hidden,
             "gone": self.gone,
             "repository_moved": self.moved.as_dict() if self.moved else None,
+            "left_out": self.left_out.as_dict(),
         }
 
 
@@ -166,7 +169,8 @@ def timeline(
     shown = {point.id for point in chosen}
     hidden = sum(1 for point in points if point.id not in shown and (live is None or point.id != live.id))
     gone = not os.path.lexists(project)
-    return Timeline(directory, project, rows=rows, hidden=hidden, moved=moved, gone=gone)
+    left = LeftRecord() if gone else read_left(store.project_directory(project))
+    return Timeline(directory, project, rows=rows, hidden=hidden, moved=moved, gone=gone, left_out=left)
 
 
 def _moved(

@@ -28,7 +28,7 @@ from ..base.scratch import scratch, usable_cache
 from ..snapshots.databases import questions
 from ..vault.opening import cache_of
 
-#: Seconds to wait for a database that somebody writes to: the plan can do without the counts.
+#: Seconds to wait for a database that is being written to: the plan can do without the counts.
 _PATIENCE = 5.0
 
 

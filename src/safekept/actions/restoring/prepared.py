@@ -16,7 +16,7 @@ from ..base.context import HomeRef, UserContext
 from ..base.operations.homes import LandingFacts
 from ..base.record import record, recording
 from ..base.search_behind import begin
-from ..hosts.connections_after_restore import staying_connected
+from ..hosts.connections import staying_connected
 from ..undo.safety_snapshot import take_undo_point
 from .starting import NEW, Wrapper, make_wrappers, newly_made, planned_wrappers, profiles_after
 

@@ -84,7 +84,7 @@ class PreparedRebuild:
     """What was found, and where it will go: look at it, ask, then carry it out."""
 
     context: UserContext  # of the user that the home will belong to
-    own: UserContext  # of whoever rebuilds: the journal and the receipt are his
+    own: UserContext  # of the user who rebuilds: the journal and the receipt go there
     request: RebuildRequest
     origin: Origin
     place: HomeRef
@@ -101,7 +101,7 @@ class PreparedRebuild:
 
     @property
     def in_usual_place(self) -> bool:
-        """Whether the agent looks there when nobody says where its home is."""
+        """Whether the agent looks there when nothing says where its home is."""
         try:
             return self.own.locate("", self.place.layout.name, existing=False).home == self.ground.home
         except SafekeptError:
@@ -315,7 +315,7 @@ def _in_place(begun: Unfinished, request: RebuildRequest, origin: Origin, home: 
 
 
 def _of_owner(context: UserContext, ground: RebuildTarget) -> UserContext:
-    """Where root rebuilds somebody's home, what lies outside of it is that person's, too."""
+    """Where root rebuilds a user's home, what lies outside of it becomes that user's, too."""
     if os.geteuid() != 0 or ground.owner[0] == os.stat(existing(context.places.user_home)).st_uid:
         return context
     try:

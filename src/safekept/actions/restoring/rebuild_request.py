@@ -45,7 +45,7 @@ class AnotherVault(SafekeptError):
 
 
 def nothing_at(place: str, what: str) -> NothingToRebuild:
-    """Whoever names the disk, or misspells the directory on it, is told where on it a vault is."""
+    """Where a vault is on a disk, for a request that names the disk or misspells the directory on it."""
     path = place.removeprefix("file:")
     there = path if os.path.isdir(path) else os.path.dirname(path.rstrip("/"))
     found = directories_with_vaults(there) if os.path.isabs(path) else []

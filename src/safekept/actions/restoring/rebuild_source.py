@@ -220,7 +220,7 @@ def _snapshot(
 
 
 def _doubt(kept: HomeInVault, chosen: Listed, subject: Subject) -> Doubt | None:
-    """What is wrong with the newest one, where a sound one is there; nobody named it."""
+    """What is wrong with the newest one, where a sound one is there and none was named."""
     lost = [path for path, _ in subject.damage if path in subject.unreadable]
     reasons = reasons_against(chosen, kept.usual, (), subject.manifest, lost)
     sound = next(sound_ones(kept.usual), None) if reasons else None

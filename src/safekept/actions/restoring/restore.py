@@ -38,6 +38,7 @@ from ..snapshots.stored_home import (
     Stored,
     light_source,
     newest_with,
+    newest_with_name,
     open_stored,
     path_in_home,
     reading,
@@ -66,6 +67,7 @@ class RestoreRequest:
     keep_days: int = 14
     directory: str = ""  # where relative paths are looked for after the home itself
     offers_sound: bool = False  # somebody is there to agree: where `latest` is not sound, plan what is
+    forgotten: bool = False  # the word may name one that was forgotten
     isolated: bool = False  # count rows in a helper process: where threads may be at the same databases
 
 
@@ -183,7 +185,10 @@ def prepare_restore(
     context: UserContext, request: RestoreRequest, listener: Listener = silent
 ) -> Iterator[PreparedRestore]:
     """Find the snapshot and the target, and make the plan. Changes nothing."""
-    with _opened(context, listener) as repository, reading(repository, listener):
+    with (
+        _opened(context, listener) as repository,
+        reading(repository, listener, context.caller.patience),
+    ):
         listener(Event("read"))
         place = context.locate(request.into or request.home, request.layout, existing=False)
         refuse_unsafe_target(context, place.home, into=bool(request.into), exact=request.exact)
@@ -222,6 +227,8 @@ def prepare_restore(
             error.next_steps = restore_steps(error.next_steps, chosen.short, options)
             if isinstance(error, NothingMatches):
                 other = newest_with(context, repository, listing, place, only)
+                if other is None and len(only) == 1 and "/" not in only[0]:
+                    other, only = newest_with_name(context, repository, listing, place, only[0], source)
                 if other is not None:
                     node = light_source(context, repository, other, place, only[0]).node(only[0])
                     directory = node is not None and node.type == "dir"
@@ -262,7 +269,7 @@ def _choose(
     """What the word means for a restore, and the newer quick snapshot that is left for later."""
     if request.word != "latest":
         try:
-            return choose(listing, request.word), None
+            return choose(listing, request.word, forgotten=request.forgotten), None
         except NoSuchSnapshot as error:
             if meant := str(error.facts.get("meant", "")):
                 words = (choose(listing, meant).short, *request.paths, *_as_asked(request, listing.home))

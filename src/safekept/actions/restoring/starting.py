@@ -15,6 +15,7 @@ from safekept.core.owner import foreign_owner
 from safekept.core.records import dataclass
 
 from ..base.context import HomeRef, UserContext
+from ..base.operations.homes import LandingFacts
 
 if TYPE_CHECKING:
     from safekept.home.landing import LandingPlan
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 # Profile commands: `~/.local/bin/NAME` starts the agent with that profile. They are not part of a home, so a
 # rebuild, an import and the restore of another machine's snapshot make them again, and the plan names them.
 # A wrapper is only ever created, never overwritten, and a name that would hide another command is left alone
-# and reported. Undoing it takes those away that it made, as long as nobody changed them, and says so. They
+# and reported. Undoing it takes those away that it made, as long as they are unchanged, and says so. They
 # are the agent's: `uninstall` names them and leaves them.
 
 
@@ -49,7 +50,7 @@ def planned_wrappers(place: HomeRef, context: UserContext, profiles: Iterable[st
     """What `make_wrappers` would do for these profiles; nothing is written."""
     directory = os.path.join(context.places.user_home, place.layout.wrapper_directory)
     program = place.layout.wrapper_command
-    needs = "" if shutil.which(program, path=context.caller.environment.get("PATH", "")) else program
+    needs = "" if shutil.which(program, path=context.caller.search_path) else program
     return [replace(_wrapper(name, directory, place, context), needs=needs) for name in profiles]
 
 
@@ -70,13 +71,12 @@ def _made(one: Wrapper, place: HomeRef, context: UserContext) -> Wrapper:
 
 
 def made_before(context: UserContext) -> dict[str, str]:
-    """The commands that restores, imports and rebuilds made here and nobody changed: path and profile."""
+    """The commands that restores, imports and rebuilds made here and that are unchanged: path and profile."""
     found: dict[str, str] = {}
     with contextlib.suppress(OSError):
         for entry in context.journal.read():
-            for one in _listed(entry.facts.get("wrappers")):
-                if _text(one["path"]) == one["text"]:
-                    found[one["path"]] = os.path.basename(one["path"])
+            for path in wrappers_going(LandingFacts.read(entry)):
+                found[path] = os.path.basename(path)
     return found
 
 
@@ -86,31 +86,36 @@ def newly_made(wrappers: Iterable[Wrapper]) -> list[dict[str, str]]:
     return [{"path": path, "text": text} for path, text in made if text]
 
 
-def wrappers_going(facts: Mapping[str, object]) -> list[str]:
-    """The commands that an operation made and nobody changed: undoing it removes them."""
-    return [one["path"] for one in _listed(facts.get("wrappers")) if _text(one["path"]) == one["text"]]
+def wrappers_going(done: LandingFacts) -> list[str]:
+    """The commands that an operation made and that are unchanged: undoing it removes them."""
+    return [one["path"] for one in _listed(done.wrappers) if _text(one["path"]) == one["text"]]
 
 
-def take_back_wrappers(facts: Mapping[str, object]) -> dict[str, object]:
+def take_back_wrappers(done: LandingFacts) -> dict[str, object]:
     """Remove what an operation made and make again what it removed; what was done, in the same form."""
     gone, back = [], []
-    if any(foreign_owner(one["path"]) is not None for one in _listed(facts.get("wrappers"))):
+    if any(foreign_owner(one["path"]) is not None for one in _listed(done.wrappers)):
         return {}
-    for one in _listed(facts.get("wrappers")):
+    for one in _listed(done.wrappers):
         with contextlib.suppress(OSError):
             if _text(one["path"]) == one["text"]:
                 os.unlink(one["path"])
                 gone.append(one)
-    for one in _listed(facts.get("wrappers_gone")):
+    for one in _listed(done.wrappers_gone):
         with contextlib.suppress(OSError):
             _create(one["path"], one["text"])
             back.append(one)
     return {**({"wrappers": back} if back else {}), **({"wrappers_gone": gone} if gone else {})}
 
 
-def _listed(found: object) -> list[dict[str, str]]:
-    given = found if isinstance(found, list) else []
-    return [one for one in given if isinstance(one, dict) and {"path", "text"} <= one.keys()]
+def _listed(found: Iterable[Mapping[str, object]] | None) -> list[dict[str, str]]:
+    """Path and text of each; what has not both as text is none of ours."""
+    given = ((one.get("path"), one.get("text")) for one in found or ())
+    return [
+        {"path": path, "text": text}
+        for path, text in given
+        if isinstance(path, str) and isinstance(text, str)
+    ]
 
 
 def _text(path: str) -> str:
@@ -148,7 +153,7 @@ def _proofs(place: HomeRef) -> set[str]:
     """The files in a home that make a directory of it a profile."""
     layout = place.layout
     if foreign_owner(place.home) is not None:
-        return set()  # root looks into nobody's home
+        return set()  # root looks into no home of others
     folder = os.path.join(place.home, layout.profiles)
     if not layout.profiles or not os.path.isdir(folder):
         return set()
@@ -162,7 +167,7 @@ def _proofs(place: HomeRef) -> set[str]:
 
 def _wrapper(name: str, directory: str, place: HomeRef, context: UserContext) -> Wrapper:
     path = os.path.join(directory, name)
-    search = context.caller.environment.get("PATH", "")
+    search = context.caller.search_path
     if not place.layout.valid_profile(name):
         return Wrapper(name, path, "skipped", "not a name that can become a command")
     if os.path.lexists(path):
@@ -184,7 +189,7 @@ def _starts_profile(path: str, name: str) -> bool:
 
 def _write(path: str, name: str, place: HomeRef, context: UserContext) -> None:
     layout = place.layout
-    command = shutil.which(layout.wrapper_command, path=context.caller.environment.get("PATH", ""))
+    command = shutil.which(layout.wrapper_command, path=context.caller.search_path)
     text = layout.wrapper_text.format(command=shlex.quote(command or layout.wrapper_command), profile=name)
     usual = os.path.join(context.places.user_home, layout.default)
     if os.path.realpath(place.home) != os.path.realpath(usual):
@@ -226,7 +231,7 @@ def program_gone(place: HomeRef, context: UserContext) -> str:
     code = os.path.join(place.home, layout.code_path)
     if not layout.code_hint or os.path.isdir(code) or foreign_owner(place.home) is not None:
         return ""
-    search = context.caller.environment.get("PATH", "")
+    search = context.caller.search_path
     command = shutil.which(layout.code_hint.split()[0], path=search)
     if command is not None and code + "/" not in _text(command):
         return ""
@@ -240,7 +245,7 @@ def _in_no_backup(layout: Layout) -> str:
 def without_command(place: HomeRef, context: UserContext, profiles: Iterable[str]) -> list[str]:
     """Profiles that came back, and that no command of their own starts: what does."""
     return [
-        f"No command starts profile {one.profile}: `{place.layout.wrapper_command} -p {one.profile}` does"
+        f"Profile {one.profile} has no command of its own: `{place.layout.wrapper_command} -p {one.profile}`"
         for one in planned_wrappers(place, context, profiles)
         if one.state == NEW
     ]

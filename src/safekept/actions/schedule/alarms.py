@@ -1,6 +1,6 @@
 """Who hears of a scheduled run, and when: of what is wrong, once, and of nothing else.
 
-* Work that failed or was only done in part is reported once a night, or at once when it fails anew.
+* Work that failed or was only done in part is reported once a night, or at once when it had succeeded since.
 * A destination that fails, and a drill that fails, are alarms: raised when it begins, over when it ends well.
 * So is what is overdue: judged after the run has done what it could, so that a machine that slept for a week
   and has just caught up says nothing.
@@ -45,7 +45,7 @@ class RunAlarms:
         self._before = {alarm.id for alarm in open_alarms(context)} if self._beats else set()
 
     def tell(self, wanted: Iterable[Task], run: Run, cadence: Cadence) -> None:
-        """Tell whoever has to hear of it; the state is changed where that is to be remembered."""
+        """Notify; the state is changed where that is to be remembered."""
         by_name = {task.name: task for task in wanted}
         steps = {step.task: step for step in run.steps}
         for name, step in steps.items():
@@ -58,7 +58,7 @@ class RunAlarms:
             self._heartbeat(run)
 
     def _forget_destinations(self, by_name: Mapping[str, Task]) -> None:
-        """A destination that is not in the settings any more is nobody's worry."""
+        """A destination that is not in the settings any more raises no alarm."""
         for name in [one for one in self._state.tasks if one.startswith(f"{tasks.PUSH}:")]:
             if name not in by_name:
                 del self._state.tasks[name]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep, Step
 from safekept.core.owner import chosen_by
+from safekept.core.platform.system import on_macos
 from safekept.core.records import dataclass
 from safekept.schedule.hosts import cron, launchd, systemd
 from safekept.schedule.hosts.call import Call
@@ -37,7 +37,7 @@ class Machine:
     config: str  # the user's, above `safekept`
     login: str = ""
     root: str = "/"
-    platform: str = sys.platform
+    platform: str = "darwin" if on_macos() else "linux"
 
     def at(self, path: str) -> str:
         return os.path.join(self.root, path.lstrip("/"))

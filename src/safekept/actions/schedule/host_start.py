@@ -11,7 +11,9 @@ from collections.abc import Iterator, Sequence
 
 from safekept.core.files.small import read_regular, read_start
 from safekept.core.owner import by_root
+from safekept.core.platform.processes import name_of_process, numbers, program_and_user
 from safekept.schedule.hosts import cron
+from safekept.schedule.tasks import Cadence, Plan
 
 from ..base.context import UserContext
 from .host import USUAL, Machine, search_path
@@ -78,6 +80,42 @@ def unfound_programs(
     )
 
 
+def other_times(context: UserContext, found: Installed | None, machine: Machine | None = None) -> str:
+    """That a time is set at which the host was not asked to start it, in a sentence; "" where there is none.
+
+    A time more than is set does no harm, and every hour is what each host is asked for.
+    """
+    machine = machine or Machine(context.caller.environment, context.places.user_home, "")
+    wanted = (context.choices.schedule or Plan()).cadence
+    asked = installed_times(found, machine) if found is not None else None
+    if asked is None or set(wanted.times) <= set(asked):
+        return ""
+    return f"the schedule was installed for {Cadence(asked)}; {wanted} is set, and this machine was not told"
+
+
+def installed_times(found: Installed, machine: Machine) -> tuple[tuple[int, int], ...] | None:
+    """The times of the day in what was installed, as it stands there now; None where nobody can say."""
+    texts = []
+    try:
+        texts = [read_table(machine.run)] if found.table else []
+        texts += [read_regular(path).decode("utf-8", "surrogateescape") for path in found.files]
+    except (HostRefused, OSError):
+        return None
+    times = {(int(hour), int(minute)) for text in texts for hour, minute in _times_in(text)}
+    return tuple(sorted(times))
+
+
+def _times_in(text: str) -> Iterator[tuple[str, str]]:
+    """Hours and minutes in a crontab, a timer or a property list."""
+    for line in cron.own_lines(text):
+        minute, hour, *_ = [*line.split(), "", ""]
+        if hour.isdecimal() and minute.isdecimal():
+            yield hour, minute
+    yield from re.findall(r"^OnCalendar=\*-\*-\* (\d\d):(\d\d):00$", text, re.M)
+    number = r"\s*<integer>(\d+)</integer>\s*"
+    yield from re.findall(rf"<key>Hour</key>{number}<key>Minute</key>{number}", text)
+
+
 def _needed(context: UserContext) -> Iterator[str]:
     """What a run calls that may lie anywhere: Hermes, whom a drill asks, and ways to destinations."""
     yield "hermes"
@@ -88,7 +126,7 @@ def _needed(context: UserContext) -> Iterator[str]:
 
 
 def _searched(found: Installed, machine: Machine) -> str:
-    """The PATH that the installed schedule was given; "" where nobody can say."""
+    """The PATH that the installed schedule was given; "" where that is unknown."""
     texts = []
     with contextlib.suppress(HostRefused, OSError):
         texts = [read_table(machine.run)] if found.table else []
@@ -148,21 +186,17 @@ def cron_runs(machine: Machine) -> bool:
         return True
     if not _name_of(machine, "1"):
         return True  # processes of others are hidden here, or there is no list: nobody can say
-    numbers = (number for number in os.listdir(machine.at("/proc")) if number.isdigit())
-    return any(_is_cron(machine, number, _CRON_NAMES - {"busybox"}) for number in numbers)
+    everybody = numbers(machine.root)
+    return any(_is_cron(machine, number, _CRON_NAMES - {"busybox"}) for number in everybody)
 
 
 def _is_cron(machine: Machine, number: str, names: frozenset[str]) -> bool:
     """A script of that name is not cron: its program is a shell. Nor is a program of some other user's."""
     if _name_of(machine, number) not in names:
         return False
-    process = os.path.join(machine.at("/proc"), number)
     with contextlib.suppress(OSError):
-        program = read_start(os.path.join(process, "cmdline"), 4096).partition(b"\0")[0]
-        return os.path.basename(program).decode("utf-8", "replace") in names and os.stat(process).st_uid in (
-            0,
-            os.getuid(),
-        )
+        program, user = program_and_user(number, machine.root)
+        return os.path.basename(program) in names and user in (0, os.getuid())
     return False
 
 
@@ -176,11 +210,8 @@ def _cron_numbers(machine: Machine) -> Iterator[str]:
 
 
 def _name_of(machine: Machine, number: str) -> str:
-    """What a process is called; "" where there is none, or nobody may know."""
-    path = os.path.join(machine.at("/proc"), number, "comm")
-    with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
-        return file.read().strip()
-    return ""
+    """What a process is called; "" where there is none, or it is hidden."""
+    return name_of_process(number, machine.root)
 
 
 def _of_cron(line: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Ask this host to wake us, and take that back: a plan to look at first, then the deed, both written down.
 
 What was installed is remembered with a hash of every file, so that taking it away takes exactly that: a file
-that somebody changed since stays where it is, and is reported. Where a step of installing fails, the files
+that was changed since stays where it is, and is reported. Where a step of installing fails, the files
 that were written for it are taken back.
 """
 
@@ -138,7 +138,7 @@ def installed(context: UserContext) -> Installed | None:
 
 
 def refuse_taken(plan: Installation) -> None:
-    """Raise FileTaken where a file of somebody else stands in the way."""
+    """Raise FileTaken where a file that is not ours stands in the way."""
     for path in plan.files:
         try:
             content = _content(path)

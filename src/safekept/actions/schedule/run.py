@@ -58,7 +58,7 @@ from .steps import (
     tasks_of,
 )
 
-# Work that ends when its time is over, in good order: as if somebody had asked the process to end. An
+# Work that ends when its time is over, in good order: as if the process had been asked to end. An
 # alarm signal raises OutOfTime on the main thread, so every `finally` on the way out runs, exactly as it
 # does when the process is asked to end. It is no `Exception`: nothing that forgives errors may swallow
 # it. It may come between any two instructions, so what it interrupted is not gone on with in the same
@@ -230,7 +230,7 @@ class Runner:
             if left <= 0 or any(note.state == OUT_OF_TIME for note in notes):
                 notes.append(StepNote(task.name, POSTPONED, text="the time was over; the next run does it"))
                 continue
-            # The snapshot may take what there is; of the rest nobody may starve the others.
+            # The snapshot may take what there is; of the rest no step may starve the others.
             share = left if task.kind == tasks.SNAPSHOT else left / (len(doable) - number)
             self._listener(Event("schedule", number, len(doable), "steps", path=task.name))
             note = self._step(task, share)

@@ -1,4 +1,4 @@
-"""Do what is due, when nobody is there: once each, one run at a time. And: when was that, when is it again?
+"""Do what is due, unattended: once each, one run at a time. And: when was that, when is it again?
 
 Nothing here reads a clock, a battery or a network by itself where a caller gives another.
 """
@@ -52,7 +52,7 @@ def run_due(
 ) -> Run:
     """Do what is due. Raises AlreadyRunning where another run is at work; a failed step raises nothing."""
     request = request or RunRequest()
-    power = power or partial(look, path=context.caller.environment.get("PATH"))
+    power = power or partial(look, path=context.caller.search_path or None)
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(process_lock(file_of(context, "lock"), "scheduled work"))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 DONE, INCOMPLETE, FAILED = "done", "incomplete", "failed"
 POSTPONED, ABSENT, OUT_OF_TIME = "postponed", "absent", "out-of-time"
-#: Seconds to wait for somebody who has the vault to himself.
+#: Seconds to wait for a process that has the vault locked.
 WAIT = 120.0
 
 
@@ -99,15 +99,16 @@ def tasks_of(context: UserContext, plan: Plan, request: RunRequest) -> list[Task
 def homes_of(context: UserContext, plan: Plan) -> list[str]:
     """The homes to look after, links resolved; they need not be there.
 
-    Where nobody named one, and the usual one never was here, those of the agents that are.
+    Those that the settings name; else the usual one, where it is or was here, and those of every other agent
+    that is here.
     """
     if plan.homes:
         return [context.locate(home, existing=False).home for home in plan.homes]
     usual = context.locate(existing=False)
-    if usual.named or os.path.lexists(usual.home) or context.was_here(usual.home):
-        return [usual.home]
+    meant = usual.named or os.path.lexists(usual.home) or context.was_here(usual.home)
     here = (path for path in known_homes(context) if os.path.isdir(path))
-    return [path for path in here if recognise_home(path, context.home_places)] or [usual.home]
+    found = [path for path in here if recognise_home(path, context.home_places)]
+    return list(dict.fromkeys([*([usual.home] if meant else []), *found])) or [usual.home]
 
 
 def archives_directory(context: UserContext, plan: Plan) -> str:

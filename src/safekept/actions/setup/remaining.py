@@ -17,6 +17,7 @@ from safekept.home.landing import existing_areas
 from safekept.vault.storage import DIRECTORIES, RESERVE
 
 from ..base.context import UserContext
+from ..base.operations.facts import Facts
 from ..base.operations.homes import ImportFacts, RebuildFacts, RestoreFacts, UndoFacts
 from ..base.operations.stores import VaultKitFacts
 from ..base.own_places import known_homes, within
@@ -84,11 +85,11 @@ def landing_areas(context: UserContext) -> list[str]:
 
 
 def _homes_in_journal(context: UserContext) -> Iterator[str]:
-    """The homes in which something landed from here: one that was only looked at may be somebody else's."""
+    """The homes in which something landed from here: one that was only looked at may be another user's."""
     with contextlib.suppress(OSError):
         for entry in context.journal.read():
-            home = entry.facts.get("home")
-            if entry.verb in _LANDING and isinstance(home, str) and home.startswith("/"):
+            home = Facts.read(entry).home or ""
+            if entry.verb in _LANDING and home.startswith("/"):
                 yield home
 
 

@@ -74,7 +74,7 @@ class SetupChoices:
     """What is to be done. What is there already is not asked for again."""
 
     passphrase: Secret | None = None
-    replaces: str = ""  # the key of the one before it, which nobody may have written down
+    replaces: str = ""  # the key of the one before it, which may not be written down anywhere
     homes: tuple[FoundHome, ...] = ()  # of which a snapshot is taken
     prove: tuple[FoundHome, ...] = ()
     push: tuple[str, ...] = ()  # names of destinations
@@ -89,7 +89,7 @@ class SetupChoices:
     kit: str | None = None  # a directory or a name; "": the user's home directory; None: no kit
     selection: Selection = field(default_factory=Selection)  # what the settings leave out
     deadline: float = 30.0
-    watched: bool = False  # somebody sees the progress: a first snapshot is estimated by a look
+    watched: bool = False  # a person sees the progress: a first snapshot is estimated by a look
 
 
 Told = Callable[[SetupStep], None]

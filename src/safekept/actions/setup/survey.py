@@ -100,7 +100,7 @@ class Survey:
         """Whether a schedule is installed as it should be: installing it again would change nothing."""
         schedule = self.status.schedule
         as_it_is = not schedule.trouble or schedule.trouble.startswith(CRON_STOPPED)
-        return bool(schedule.installed) and as_it_is and not schedule.unfound
+        return bool(schedule.installed) and as_it_is and not schedule.unfound and not schedule.other_times
 
     @property
     def unkept(self) -> tuple[FoundHome, ...]:

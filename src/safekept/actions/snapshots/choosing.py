@@ -19,7 +19,7 @@ from safekept.vault.tags import QUICK
 
 from .listing import SHORT, UNDO_POINTS, Listed, Listing
 
-#: Whoever wants something back where nothing is kept may have lost the machine that had it.
+#: Where nothing is kept, a person who wants something back may have lost the machine that had it.
 MACHINE_GONE = NextStep("rebuild", ("KIT",), before="Old machine gone?")
 
 

@@ -26,7 +26,7 @@ from .stored_home import Stored, near_paths, newest_with, open_stored, path_in_h
 
 # The lines that differ between two texts, as `diff -u` writes them.
 
-#: More lines than this are cut: a screen is no place for them, and nobody reads them.
+#: More lines than this are cut: a screen is no place for them.
 MOST_LINES = 4000
 
 
@@ -93,7 +93,10 @@ def opened(
     context: UserContext, place: HomeRef, word: str, layout: str = "", listener: Listener = silent
 ) -> Iterator[Opened]:
     """Open the vault and one snapshot of it, locked against a prune."""
-    with open_vault(context, listener=listener) as repository, reading(repository, listener):
+    with (
+        open_vault(context, listener=listener) as repository,
+        reading(repository, listener, context.caller.patience),
+    ):
         listing = list_home(repository, place.home, named=place.named)
         chosen = choose(listing, word)
         stored = open_stored(context, repository, chosen, layout)

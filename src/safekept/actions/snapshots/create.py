@@ -63,7 +63,7 @@ class SnapshotRequest:
     #: same bytes counts for some hours.
     check: str = "auto"
     deadline: float = 30.0  # seconds without progress before a locked database is given up
-    wait: float = 60.0  # seconds to wait for somebody who has the vault to himself
+    wait: float = 60.0  # seconds to wait for a process that has the vault locked
     retention: bool = True  # let older snapshots go afterwards, as the policies say
     isolated: bool = False  # capture in a helper process: inside an agent, never needed by a command
     now_ns: int = 0  # the time it is taken at, as a schedule's clock says; 0: what the clock says
@@ -104,7 +104,7 @@ class SnapshotResult:
     sound: Mapping[str, str] = field(default_factory=dict)  # damaged database: the snapshot that has it sound
     seen: FileStats = field(
         default_factory=FileStats, repr=False
-    )  # every file, for whoever looks again later
+    )  # every file, for a later look at the same home
 
 
 def create_snapshot(
@@ -333,7 +333,7 @@ def _tags(request: SnapshotRequest, account: Account) -> tuple[str, ...]:
 
 
 def _let_go(request: SnapshotRequest, repository: Repository, listener: Listener) -> tuple[str, ...]:
-    """Hide older snapshots as the policies say; skipped, and done next time, where somebody is at work."""
+    """Hide older snapshots as the policies say; skipped, and done next time, where others are at work."""
     if request.kind == "manual":
         return ()  # these never go by themselves, so a new one pushes nothing out
     from safekept.vault.care import forget_by_policy

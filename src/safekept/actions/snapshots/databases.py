@@ -59,7 +59,7 @@ CHECKED_KINDS = frozenset({"pre-update", "pre-migration", "pre-import", "pre-res
 
 
 def doubted_databases(context: UserContext, home: str) -> Callable[[str], float]:
-    """When somebody last found a database of this home damaged, or could not restore it; 0: nobody did.
+    """When a database of this home was last found damaged, or could not be restored; 0: never.
 
     The doctor, a guard and a drill look; what they learned must not be forgotten by one who does not.
     """
@@ -89,7 +89,7 @@ class DatabaseChecks:
     ) -> None:
         """`check` is "auto", "always", "recent" or "never", as a SnapshotRequest says it.
 
-        `doubted`: when somebody last found a database damaged.
+        `doubted`: when a database was last found damaged.
         """
         self._memory, self._home, self._now = memory, home, time.time_ns()
         self._always = check == "always" or (check == "auto" and kind in CHECKED_KINDS)
@@ -102,13 +102,13 @@ class DatabaseChecks:
         if self._always or self._recent or self._never:
             return not self._never
         known = self._memory.database(path)
-        # A check in the future is no check: somebody set the clock back.
+        # A check in the future is no check: the clock was set back.
         if known is None or not 0 <= self._now - known.last_check_ns < CHECK_EVERY_NS:
             return True
         return known.facts.state == "damaged" or self._is_doubted(path, known) or self._replaced(path, known)
 
     def _is_doubted(self, path: str, known: KnownDatabase) -> bool:
-        """Whether somebody found it damaged after it was checked here."""
+        """Whether it was found damaged after it was checked here."""
         return self._doubted(path) * 1e9 > known.last_check_ns
 
     def _replaced(self, path: str, known: KnownDatabase) -> bool:

@@ -69,6 +69,7 @@ class History:
     live: str = ""
     directory: Listed | None = None  # the newest snapshot in which the path is a directory
     patches: list[list[str]] = field(default_factory=list)  # from each version's predecessor to it
+    texts: list[str | None] = field(default_factory=list)  # with the patches; None: a secret, or no text
 
     @property
     def elsewhere_text(self) -> str:
@@ -90,7 +91,10 @@ def history(
     listener: Listener = silent,
 ) -> History:
     """Look for one file in every snapshot of a home; `every`: in those of its agent's other homes, too."""
-    with open_vault(context, listener=listener) as repository, reading(repository, listener):
+    with (
+        open_vault(context, listener=listener) as repository,
+        reading(repository, listener, context.caller.patience),
+    ):
         listing = list_home(repository, place.home)
         alike = listing.alike(place.layout.name)
         snapshots = newest_first([*listing.of_home, *alike]) if every else listing.of_home
@@ -194,6 +198,7 @@ def _is_now(version: Version, full: str) -> bool:
 def _patch_all(found: History, place: HomeRef) -> None:
     secret = place.layout.secret(found.path)
     texts = [None if secret else _text(found, version) for version in found.versions]
+    found.texts = texts
     for number in range(len(texts)):
         if secret:
             found.patches.append(["(a secret: its text is not shown)"])
@@ -210,7 +215,7 @@ def _text(found: History, version: Version) -> str | None:
 
 
 def _newest(listing: Listing) -> str:
-    """By its id: what `latest` means may be another one by the time somebody types it."""
+    """By its id: what `latest` means may be another one by the time it is typed."""
     try:
         return latest(listing).short
     except NoSuchSnapshot:

@@ -206,13 +206,17 @@ def lives_before(snapshots: Sequence[Snapshot], home: str, host: str) -> set[Ear
 
 
 def continued_homes(snapshots: Sequence[Snapshot]) -> set[tuple[str, str]]:
-    """The homes, by host and path, that go on elsewhere: all that is kept of them is another home's past."""
+    """The homes, by host and path, that go on elsewhere: all that is kept of them is another home's past.
+
+    What a restore stored by itself is no sign of life: it may be younger than what the home was rebuilt from.
+    """
     until: dict[tuple[str, str], int] = {}
     newest: dict[tuple[str, str], int] = {}
     for one in snapshots:
         if forgotten_at(one) is None and one.paths:
             key = (one.hostname, one.paths[0])
-            newest[key] = max(newest.get(key, 0), one.time_ns)
+            if kind_of(one) not in UNDO_POINTS:
+                newest[key] = max(newest.get(key, 0), one.time_ns)
             for life in earlier_homes(one):
                 before = (life.host, life.home)
                 until[before] = max(until.get(before, 0), life.until_ns)

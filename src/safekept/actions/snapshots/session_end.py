@@ -1,6 +1,6 @@
 """A quick snapshot of a home at the end of a session, unless a recent one is there.
 
-It is tagged as taken by nobody's wish, and thinned among its like: it pushes out no snapshot of a person's.
+It is tagged as taken automatically, and thinned among its like: it pushes out no snapshot of a person's.
 """
 
 from __future__ import annotations

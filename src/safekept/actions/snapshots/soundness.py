@@ -1,6 +1,6 @@
 """What is wrong with a snapshot, and which is the newest with which nothing is: the one place that says so.
 
-A snapshot that was taken after a loss holds that loss. Whoever says `latest` in a fright means what they had
+A snapshot that was taken after a loss holds that loss. `latest`, said in a fright, means what a person had
 before. So one that holds a damaged database, lacks something, or was taken between a loss and its mending,
 is brought back only where it is named by its id, or after a yes to that very question. One that was taken
 after a loss was mended holds everything again, whatever an old alarm said.
@@ -43,7 +43,7 @@ class Doubt:
         return self.sound if offers_sound else None
 
     def refusal(self, instead: Step, all_the_same: Step) -> SnapshotNotSound:
-        """For whoever agrees beforehand: nobody agrees to what they have not seen."""
+        """For a caller who agreed beforehand: that covers nothing they have not seen."""
         return SnapshotNotSound(
             self.text,
             kept="Nothing was changed",
@@ -131,7 +131,7 @@ class _Losses:
             if alarm.kind != LOSS or holder is None or alarm.home not in ("", holder.home):
                 continue
             if alarm.back_in and again is None:
-                continue  # that one went, and nobody can tell any more which of them came before it
+                continue  # that one went, and which of them came before it is unknown
             times = [alarm.back_since * 1e9] if alarm.back_since else []
             times += [again.snapshot.time_ns] if again is not None else []
             self._found.append((alarm, holder, min(times, default=math.inf)))

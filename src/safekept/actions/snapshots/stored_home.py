@@ -119,8 +119,31 @@ def newest_with(
     return None
 
 
+#: So many snapshots are read for a mere name.
+_SEARCHED = 10
+
+
+def newest_with_name(
+    context: UserContext,
+    repository: Repository,
+    listing: Listing,
+    place: HomeRef,
+    name: str,
+    without: HomeSource,
+) -> tuple[Listed | None, tuple[str, ...]]:
+    """The newest snapshot with something of this name, anywhere, that another one lacks; and its path."""
+    for one in listing.shown[:_SEARCHED]:
+        try:
+            for entry in light_source(context, repository, one, place, name):
+                if os.path.basename(entry.path) == name and without.node(entry.path) is None:
+                    return one, (entry.path,)
+        except (NotAHome, VaultDamaged):
+            continue
+    return None, (name,)
+
+
 def near_paths(source: HomeSource, typed: str) -> list[str]:
-    """What a stored home has that somebody may have meant who typed this."""
+    """What a stored home has that may have been meant by this word."""
     return near_names((entry.path for entry in source), typed)
 
 

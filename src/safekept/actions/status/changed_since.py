@@ -33,7 +33,7 @@ def changed_since(
 ) -> ChangedSince:
     """Look at a home from its top down; what cannot be looked at counts as nothing.
 
-    `databases`: what each of them took then, its log included; None where nobody knows.
+    `databases`: what each of them took then, its log included; None where that is unknown.
     """
     files = size = looked = 0
     there = dict.fromkeys(databases or (), 0)

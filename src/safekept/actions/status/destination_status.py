@@ -13,7 +13,7 @@ from safekept.core.records import dataclass
 
 from ..base.context import UserContext
 from ..base.operations.homes import RebuildFacts
-from ..base.operations.stores import PushFacts
+from ..base.operations.stores import DestinationTestFacts, PushFacts
 from ..offsite.destination import VAULT, DestinationSetting
 from ..offsite.elsewhere import directory_of
 from ..offsite.place import lost_with_this_machine
@@ -34,8 +34,9 @@ class DestinationStatus:
     failure: FailedAttempt | None = None
     here: str = ""  # why what lies there would be lost with this machine; empty: it is elsewhere
     wholes: Mapping[str, float] | None = None  # the newest of each home there; None: not known
-    keeps: bool = False  # nothing there can be taken away with this machine's credential, as that push tried
+    keeps: bool = False  # nothing there can be taken away with this machine's credential, as it was tried
     versions: bool = False  # and what is written over can be had as it was
+    tried: float = 0.0  # when that was found out; 0: never
     holds: int = 0  # snapshots that lie there, where that was asked: only while there is no vault here
 
     @property
@@ -64,6 +65,7 @@ class DestinationStatus:
             "failure": self.failure.as_dict() if self.failure else None,
             "elsewhere": not self.here,
             "keeps": self.keeps,
+            "tried": iso_time(self.tried) if self.tried else None,
             **({"snapshots": self.holds} if self.holds else {}),
         }
 
@@ -73,7 +75,7 @@ def with_copies(
 ) -> tuple[DestinationStatus, ...]:
     """The same with what lies there, asked of each place: for a machine that may have had a vault.
 
-    Whoever does not answer in time holds nothing that anybody knows of.
+    Of a place that does not answer in time nothing is known.
     """
     from safekept.core.worker import Worker
 
@@ -92,11 +94,12 @@ def with_copies(
 
 
 def unsaved_place(context: UserContext, recent: Recent) -> str:
-    """Where something arrived last that is no destination of the settings: nobody will push there again."""
+    """Where something arrived last that is no destination of the settings: nothing will push there again."""
     known = {name for one in context.choices.destinations for name in (one.name, one.url)}
     other = [one for name, one in recent.pushes.items() if name not in known]
     newest = max(other, key=lambda one: one.time, default=None)
-    return str(newest.facts.get("place") or newest.facts.get("destination") or "") if newest else ""
+    push = PushFacts.read(newest) if newest else PushFacts()
+    return push.place or push.destination or ""
 
 
 def destination_statuses(context: UserContext, recent: Recent) -> tuple[DestinationStatus, ...]:
@@ -105,18 +108,19 @@ def destination_statuses(context: UserContext, recent: Recent) -> tuple[Destinat
     for one in context.choices.destinations:
         # A place that was pushed to before it got its name stands in the journal by its address.
         arrived = recent.pushes.get(one.name) or recent.pushes.get(one.url)
-        size = arrived.facts.get("bytes") if arrived else 0
+        rights, tried = _rights(arrived, recent.tests.get(one.name))
         status = DestinationStatus(
             one.name,
             one.url,
             tuple(one.takes),
             arrived.time if arrived else 0.0,
-            size if isinstance(size, int) else 0,
+            (PushFacts.read(arrived).bytes or 0) if arrived else 0,
             failure_of(recent.push_failures.get(one.name)),
             lost_with_this_machine(context, one),
             _wholes(arrived) if VAULT in one.takes else None,
-            _may(arrived, "keeps"),
-            _may(arrived, "versioning"),
+            rights.get("keeps") is True,
+            rights.get("versioning") is True,
+            tried=tried,
         )
         found.append(status if arrived else _rebuilt_from(one, status, recent))
     return tuple(found)
@@ -127,23 +131,26 @@ def _rebuilt_from(one: DestinationSetting, status: DestinationStatus, recent: Re
     wholes: dict[str, float] = {}
     for place, entry in recent.sources.items():
         above = place.rpartition("/")[0]
-        taken = RebuildFacts.read(entry).taken
-        if taken and above and above in (one.url.rstrip("/"), directory_of(one) if one.is_file else ""):
-            wholes[as_stored(str(entry.facts.get("home") or ""))] = taken
+        rebuilt = RebuildFacts.read(entry)
+        ours = above and above in (one.url.rstrip("/"), directory_of(one) if one.is_file else "")
+        if ours and rebuilt.taken:
+            wholes[as_stored(rebuilt.home or "")] = rebuilt.taken
     return replace(status, last=max(wholes.values()), wholes=wholes) if wholes else status
 
 
 def _wholes(arrived: Record | None) -> dict[str, float] | None:
-    wholes = arrived.facts.get("wholes") if arrived else None
-    if not isinstance(wholes, Mapping):
+    wholes = PushFacts.read(arrived).wholes if arrived else None
+    if wholes is None:
         return None
     return {str(home): float(when) for home, when in wholes.items() if isinstance(when, int | float)}
 
 
-def _may(arrived: Record | None, what: str) -> bool:
-    """What that push found out about the place, by trying."""
-    rights = PushFacts.read(arrived).rights if arrived else None
-    return rights is not None and rights.get(what) is True
+def _rights(arrived: Record | None, tested: Record | None) -> tuple[Mapping[str, object], float]:
+    """What was found out about the place last, by trying, and when: by a push, or by `destinations test`."""
+    pushed = PushFacts.read(arrived).rights if arrived else None
+    if tested is not None and (arrived is None or pushed is None or tested.time > arrived.time):
+        return DestinationTestFacts.read(tested).rights or {}, tested.time
+    return (pushed, arrived.time) if arrived is not None and pushed is not None else ({}, 0.0)
 
 
 def freshest_copy(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from safekept.core.records import dataclass
 from safekept.vault.format import Snapshot
+from safekept.vault.tags import forgotten_at
 
 DAY = 86_400.0
 #: So many days are looked at for an average: long enough for a quiet week, short enough to notice.
@@ -22,6 +23,7 @@ class Growth:
         None  # over the last weeks, the first snapshot of all not counted; None: too young
     )
     last_week: int | None = None
+    stands_for: int = 0  # what all snapshots that are kept would be without each other
 
     @property
     def total(self) -> int:
@@ -34,6 +36,8 @@ class Growth:
 
 def growth_of(snapshots: Iterable[Snapshot], now: float) -> Growth:
     """The snapshots of one home or of a whole vault, forgotten ones among them: they added, too."""
+    snapshots = list(snapshots)
+    whole = sum(_whole(one) for one in snapshots if forgotten_at(one) is None)
     points = sorted(
         (snapshot.time_ns / 1e9, added) for snapshot in snapshots if (added := _added(snapshot)) is not None
     )
@@ -41,14 +45,14 @@ def growth_of(snapshots: Iterable[Snapshot], now: float) -> Growth:
     # The first one stores everything there is, which says nothing about the days after it.
     later = points[1:]
     if not later:
-        return Growth(tuple(points))
+        return Growth(tuple(points), stands_for=whole)
     since = max(points[0][0], now - WINDOW * DAY)
     days = max(1.0, (now - since) / DAY)
     lately = sum(count for when, count in later if when >= since)
     week = sum(count for when, count in later if when >= now - 7 * DAY)
     # What came in the first minutes says nothing about a day.
     per_day = lately / days if now - points[0][0] >= DAY else None
-    return Growth(tuple(points), per_day, week)
+    return Growth(tuple(points), per_day, week, whole)
 
 
 def by_day(points: Sequence[tuple[float, int]], days: int, now: float) -> list[int]:
@@ -70,6 +74,15 @@ def calendar(days: int, now: float) -> list[str]:
     today = time.localtime(now)
     noon = time.mktime((today.tm_year, today.tm_mon, today.tm_mday, 12, 0, 0, 0, 0, -1))
     return [day_of(noon - back * DAY) for back in range(days)][::-1]
+
+
+def _whole(snapshot: Snapshot) -> int:
+    own = snapshot.extra.get("safekept")
+    own = own if isinstance(own, dict) else {}
+    for value in (own.get("bytes"), snapshot.summary.get("total_bytes_processed")):
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            return value
+    return 0
 
 
 def _added(snapshot: Snapshot) -> int | None:

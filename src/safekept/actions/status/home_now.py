@@ -16,6 +16,7 @@ from safekept.home.health import Counts, Lost, QuickLook, Shrinkage, count_now, 
 from safekept.home.layout import Layout
 
 from ..base.context import UserContext
+from ..base.operations.homes import LandingFacts, SnapshotFacts
 
 DAMAGED_NOW, WHEN_STORED = "database-damaged", "damaged-when-stored"
 
@@ -32,6 +33,20 @@ class DamagedDatabase:
 
 
 @dataclass(frozen=True, slots=True)
+class Fewer:
+    """What an agent seldom takes away by itself: no alarm, and worth a line for a while."""
+
+    fall: Shrinkage
+    snapshot: str  # the short id of the newest that has more
+
+    def as_dict(self) -> dict[str, object]:
+        return {**self.fall.as_dict(), "snapshot": self.snapshot}
+
+
+_SELDOM, _SECONDS = ("skills", "memories"), 7 * 86400.0
+
+
+@dataclass(frozen=True, slots=True)
 class HomeNow:
     """What is wrong with a home as it is."""
 
@@ -41,6 +56,8 @@ class HomeNow:
     restore: tuple[str, ...] = ()  # what of it brings that back; nothing: the whole home
     census: Counts = field(default_factory=dict)  # what that snapshot counted
     unread: tuple[str, ...] = ()  # settings and databases that changed since, and that nobody looked into
+    #: Within the ordinary, and worth a line: a look through the week, for whoever shows it.
+    fewer: Callable[[], tuple[Fewer, ...]] = tuple
 
 
 def falls_of(before: Counts, after: Counts, *, whole: bool = True) -> tuple[Shrinkage, ...]:
@@ -57,25 +74,51 @@ def look_now(
     since: float,
     *,
     isolated: bool = False,
-) -> tuple[dict[str, str], Lost, tuple[str, ...]]:
-    """Files that are no databases any more, what is lost, and what was not read.
+) -> tuple[dict[str, str], Lost, tuple[str, ...], Counts]:
+    """Files that are no databases any more, what is lost, what was not read, and what there is.
 
     `excused`: whether a fall is no loss. `since`: when `census` was counted.
     """
     try:
         owner = os.stat(home).st_uid
     except OSError:
-        return {}, Lost(), ()
+        return {}, Lost(), (), {}
     if os.geteuid() == 0 and owner != 0:
         # Root opens nothing in other people's homes by itself.
-        return {}, Lost(), tuple(path for path in databases if layout.database(path))
+        return {}, Lost(), tuple(path for path in databases if layout.database(path)), {}
     known = [path for path in databases if layout.database(path)]
     noise = no_databases(home, layout, known, isolated=isolated)
     quick = QuickLook(home, layout, since, isolated)
     after = count_now(home, layout, census, quick)
     falls = [one for one in falls_of(census, after) if not excused(one)]
     unread = tuple(path for path in quick.unread if path not in noise)
-    return noise, lost_of(falls, census, after), unread
+    return noise, lost_of(falls, census, after), unread, after
+
+
+def fewer_lately(
+    context: UserContext, home: str, counts: Counts, excused: Callable[[Shrinkage, float], bool], now: float
+) -> tuple[Fewer, ...]:
+    """By the snapshots of the last week, beside what is there now; what is an alarm is not named again."""
+    found: dict[tuple[str, str], Fewer] = {}
+    try:
+        for entry in context.journal.backwards(SnapshotFacts.verb):
+            if entry.time < now - _SECONDS:
+                break
+            taken = SnapshotFacts.read(entry)
+            if taken.home != home or entry.state not in ("done", "incomplete"):
+                continue
+            before = census_in({"census": taken.census or {}})
+            for fall in shrunk({one: _seldom(had) for one, had in before.items()}, counts, whole=False):
+                known = (fall.profile, fall.name) in found or fall.alarming
+                if not known and not excused(fall, entry.time):
+                    found[fall.profile, fall.name] = Fewer(fall, (taken.snapshot or "")[:8])
+    except OSError:
+        pass
+    return tuple(found.values())
+
+
+def _seldom(counts: Mapping[str, int | None]) -> dict[str, int | None]:
+    return {name: counts[name] for name in _SELDOM if name in counts}
 
 
 def restored_since(context: UserContext, home: str, when: float) -> Callable[[str], bool]:
@@ -88,11 +131,11 @@ def restored_since(context: UserContext, home: str, when: float) -> Callable[[st
                 break
             if entry.state not in ("done", "incomplete") or entry.operation in undone:
                 continue
+            done = LandingFacts.read(entry)
             if entry.verb == "undo":
-                undone.add(str(entry.facts.get("undoes") or ""))
-            elif entry.facts.get("home") == home:
-                only = entry.facts.get("only")
-                places.update(map(str, only) if isinstance(only, list | tuple) and only else ("",))
+                undone.add(done.undoes or "")
+            elif done.home == home:
+                places.update(done.only or ("",))
     except OSError:
         pass
     return lambda path: any(not one or path == one or path.startswith(one + "/") for one in places)

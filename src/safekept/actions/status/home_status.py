@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from safekept.core.ages import iso_time
@@ -23,13 +24,22 @@ from ..alarms.alarms import Alarm, losses_in_snapshots
 from ..alarms.meant import meant_links
 from ..alarms.no_loss import is_no_loss
 from ..base.context import UserContext
+from ..base.operations.homes import SnapshotFacts
 from ..drill.receipts import SNAPSHOT, Receipt
 from ..snapshots.listing import Listed, is_of, listing_of
 from ..snapshots.soundness import sound_database, sound_ones
 from .changed_since import ChangedSince, changed_since
 from .coverage import Coverage, coverage_of
 from .growth import Growth, growth_of
-from .home_now import DamagedDatabase, HomeNow, census_in, look_now, restored_since, sound_to_the_doctor
+from .home_now import (
+    DamagedDatabase,
+    HomeNow,
+    census_in,
+    fewer_lately,
+    look_now,
+    restored_since,
+    sound_to_the_doctor,
+)
 from .home_summary import (
     DAMAGED,
     SOUND,
@@ -106,6 +116,7 @@ class HomeStatus:
             "last_drill": receipt_facts(self.drill),
             "not_covered": self.coverage.as_dict() if self.coverage else None,
             "not_looked_at": list(self.now.unread),
+            "fewer": [one.as_dict() for one in self.now.fewer()],
             "leftovers": [one.as_dict() for one in self.leftovers],
             "alarms": [one.as_dict() for one in self.alarms],
             **self.growth.as_dict(),
@@ -206,6 +217,7 @@ def home_status(
             manifest,
             listing.shown,
             isolated,
+            now,
         ),
         taken=taken_lately(listing.shown, now),
     )
@@ -231,12 +243,11 @@ def _not_proven(receipts: Iterable[Receipt]) -> set[str]:
 
 def _told_manifest(entry: Record) -> Mapping[str, object]:
     """What the journal says of a snapshot, in the shape in which the snapshot itself would say it."""
-    facts = entry.facts
-    states = facts.get("databases")
-    databases = (
-        {path: {"state": state} for path, state in states.items()} if isinstance(states, dict) else None
-    )
-    return {"remarks": facts.get("gaps"), "scope": {}, "census": facts.get("census"), "databases": databases}
+    taken = SnapshotFacts.read(entry)
+    states = taken.databases
+    databases = {path: {"state": state} for path, state in states.items()} if states is not None else None
+    gaps = list(taken.gaps) if taken.gaps is not None else None
+    return {"remarks": gaps, "scope": {}, "census": taken.census, "databases": databases}
 
 
 def _now(
@@ -252,6 +263,7 @@ def _now(
     manifest: Mapping[str, object] | None,
     shown: Sequence[Listed],
     isolated: bool,
+    time: float,
 ) -> HomeNow:
     """A quick look at the home itself, beside what its newest whole snapshot says."""
     layout = context.choices.layouts.get(layout_name)
@@ -261,11 +273,11 @@ def _now(
     states = _states(shown, whole or last, coverage)
     since = (whole or last).time
 
-    def excused(one: Shrinkage) -> bool:
-        return is_no_loss(context, home, layout, one, since)
+    def excused(one: Shrinkage, counted: float = since) -> bool:
+        return is_no_loss(context, home, layout, one, counted)
 
     databases = {**states, **stored_damaged}
-    noise, lost, unread = look_now(home, layout, databases, census, excused, since, isolated=isolated)
+    noise, lost, unread, counts = look_now(home, layout, databases, census, excused, since, isolated=isolated)
     reasons = {gap.path: gap.reason for gap in coverage.of(Outcome.DAMAGED)} if coverage else {}
 
     def mended(path: str) -> bool:
@@ -286,7 +298,8 @@ def _now(
         for path in dict.fromkeys((*stored_damaged, *noise))
     ]
     holder = (whole or last).short
-    return HomeNow(tuple(found), lost, holder, _places_back(view, layout, whole, lost), census, unread)
+    fewer = partial(fewer_lately, context, home, counts, excused, time)
+    return HomeNow(tuple(found), lost, holder, _places_back(view, layout, whole, lost), census, unread, fewer)
 
 
 def _states(shown: Sequence[Listed], newest: LastSnapshot, coverage: Coverage | None) -> Mapping[str, str]:
@@ -323,10 +336,10 @@ def _changed(
     known = context.choices.layouts.get(layout)
     if known is None or whole is None or whole.future or now - whole.time < YOUNG:
         return ChangedSince()
-    told = remembered.facts.get("database_bytes") if remembered is not None else None
-    if not isinstance(told, dict) or remembered is None or remembered.facts.get("snapshot") != whole.id:
+    taken = SnapshotFacts.read(remembered) if remembered is not None else SnapshotFacts()
+    if taken.database_bytes is None or taken.snapshot != whole.id:
         return changed_since(home, known, whole.time)
-    sizes = {path: size for path, size in told.items() if isinstance(size, int)}
+    sizes = {path: size for path, size in taken.database_bytes.items() if isinstance(size, int)}
     return changed_since(home, known, whole.time, sizes)
 
 

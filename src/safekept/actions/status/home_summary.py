@@ -13,9 +13,10 @@ from safekept.core.records import dataclass
 
 from ..base.context import UserContext
 from ..base.operations.facts import Failure
+from ..base.operations.homes import SnapshotFacts
 from ..base.operations.stores import BackupFacts
 from ..snapshots.listing import UNDO_POINTS, Listed
-from .recent import SKEW, is_part
+from .recent import SKEW
 
 SOUND, UNVERIFIED, DAMAGED = "sound", "unverified", "damaged"
 
@@ -155,37 +156,35 @@ def snapshot_from_journal(entry: Record | None, now: float) -> LastSnapshot | No
     """The last snapshot as the journal tells it."""
     if entry is None:
         return None
-    facts = entry.facts
-    databases = facts.get("databases")
-    states = set(databases.values()) if isinstance(databases, dict) else set()
-    worst = next((state for state in (DAMAGED, UNVERIFIED, SOUND) if state in states), "")
-    kind = str(facts.get("kind") or "")
+    taken = SnapshotFacts.read(entry)
+    states = list((taken.databases or {}).values())
     return LastSnapshot(
-        str(facts.get("snapshot") or ""),
+        taken.snapshot or "",
         entry.time,
-        kind,
-        worst,
+        taken.kind or "",
+        next((state for state in (DAMAGED, UNVERIFIED, SOUND) if state in states), ""),
         entry.state == "done",
-        _number(facts.get("files")),
-        _number(facts.get("bytes")),
-        kind == "quick",
+        taken.files,
+        taken.bytes,
+        taken.kind == "quick",
         entry.time > now + SKEW,
         from_journal=True,
-        partial=is_part(entry),
+        partial=taken.is_part,
     )
 
 
 def last_archive(context: UserContext, entry: Record | None) -> LastArchive | None:
-    if entry is None or not entry.facts.get("archive"):
+    made = BackupFacts.read(entry) if entry is not None else BackupFacts()
+    if entry is None or not made.archive:
         return None
-    path, damaged = str(entry.facts["archive"]), BackupFacts.read(entry).damaged or ()
+    damaged = made.damaged or ()
     return LastArchive(
-        path,
+        made.archive,
         entry.time,
-        _number(entry.facts.get("stored_bytes")),
+        made.stored_bytes,
         entry.state == "done",
-        os.path.isfile(path),
-        bool(entry.facts.get("sealed")),
+        os.path.isfile(made.archive),
+        bool(made.sealed),
         bool(context.choices.identities) or context.caller.passphrase_is_given,
         lacking_text(damaged[0], Outcome.DAMAGED, len(damaged)) if damaged else "",
     )
@@ -203,7 +202,3 @@ def failure_of(entry: Record | None) -> FailedAttempt | None:
         error.what or "no reason was recorded",
         error.next_steps,
     )
-
-
-def _number(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -71,7 +71,7 @@ class HostStatus:
     calls: HostCalls = field(default_factory=lambda: HostCalls(""))
     waiting: str = ""  # what a person still has to do before it calls
     used: float = 0.0  # when anything in its settings directory last changed
-    connected_at: float = 0.0  # when its entries were last written; 0: nobody knows
+    connected_at: float = 0.0  # when its entries were last written; 0: unknown
     unconnected: tuple[UnconnectedProfile, ...] = ()
     everywhere: bool = True  # where it is connected, it is so for this user, and not in some projects only
     unguarded: str = ""  # the command that ran its updates under guard, and was replaced
@@ -83,11 +83,11 @@ class HostStatus:
 
     @property
     def here(self) -> bool:
-        """Whether it is used on this machine: a program that nobody ever started needs no advice."""
+        """Whether it is used on this machine: a program that was never started needs no advice."""
         return bool(self.found or self.places)
 
     def used_lately(self, now: float) -> bool:
-        """Whether it was at work here lately; settings that lie about for months are nobody's agent."""
+        """Whether it was at work here lately; settings untouched for months belong to no agent in use."""
         return bool(self.found) and now - max(self.used, self.calls.last_call) < WORKS_DAYS * 86400.0
 
     @property
@@ -154,6 +154,7 @@ class HostStatus:
             if failure
             else None,
             "calls": self.calls.calls,
+            "not_kept": list(self.calls.not_kept),
             "troubles": [{"kind": kind, "text": text, "next": step} for kind, text, step in self.troubles],
         }
 

@@ -9,12 +9,16 @@ import contextlib
 import json
 import os
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from safekept.core.ages import iso_time
 from safekept.core.locks import lock_is_held
 from safekept.core.records import dataclass
 
 from ..base.context import UserContext
+
+if TYPE_CHECKING:
+    from safekept.checkpoints.scan import LeftRecord
 
 _TAIL = 8 << 10  # bytes of a ledger: its last few dozen checkpoints
 
@@ -31,12 +35,21 @@ class ProjectSummary:
     limited: str  # why only named files are taken
     unprotected: str  # what no checkpoint protects here
     cut_off: bool = False  # a rollback was killed half way; the next one makes it right
+    left_out: LeftRecord | None = None  # hidden, not kept, and nobody chose that: it would be lost
+    hidden_trouble: str = ""  # why nothing hidden is kept, where that is no matter of moments
 
     @property
     def here(self) -> bool:
         from safekept.checkpoints.project import LIVE
 
         return self.presence == LIVE
+
+    @property
+    def gone(self) -> bool:
+        """Whether it was deleted, meant or not: the directory that held it is there, and it is not."""
+        from safekept.checkpoints.project import ORPHAN
+
+        return self.presence == ORPHAN
 
     @property
     def failing(self) -> bool:
@@ -54,6 +67,8 @@ class ProjectSummary:
             "limited": self.limited or None,
             "unprotected": self.unprotected or None,
             "rollback_cut_off": self.cut_off,
+            "left_out": self.left_out.as_dict() if self.left_out else None,
+            "hidden_trouble": self.hidden_trouble or None,
         }
 
 
@@ -144,7 +159,18 @@ def _project(directory: str) -> ProjectSummary | None:
         _what(state.limited),
         _what(state.unprotected),
         _cut_off(directory),
+        *_hidden(directory),
     )
+
+
+def _hidden(directory: str) -> tuple[LeftRecord | None, str]:
+    """What of the hidden half is not kept, by its own small records."""
+    from safekept.checkpoints.scan import read_left
+
+    from ..projects.hidden.trouble import read_trouble
+
+    left, trouble = read_left(directory), read_trouble(directory)
+    return left if left.count else None, trouble.what if trouble.lasting(directory) else ""
 
 
 def _last_written(directory: str) -> float:

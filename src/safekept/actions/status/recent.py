@@ -1,4 +1,4 @@
-"""What happened lately, by the journal: one look at its end, bounded, for `status` and whoever watches.
+"""What happened lately, by the journal: one look at its end, bounded, for `status` and for monitors.
 
 The vault says which snapshots there are; the journal says what was tried and did not succeed, and what
 was done elsewhere: archives, copies off this host, checks.
@@ -14,6 +14,9 @@ from safekept.core.journal import VERSION, Record, parse_line
 from safekept.core.records import dataclass
 
 from ..base.context import UserContext
+from ..base.operations.facts import Facts, Failure
+from ..base.operations.homes import RebuildFacts, SnapshotFacts
+from ..base.operations.stores import DestinationTestFacts, PushFacts, VaultFacts
 
 #: So much of the journal is looked at; years of daily use.
 MOST_BYTES = 8 << 20
@@ -21,7 +24,10 @@ STORED = ("done", "incomplete")
 ENDED_BADLY = ("failed", "interrupted")
 #: Snapshots of these kinds hold what a home was, not what it is.
 OF_THE_PAST = frozenset({"pre-import", "pre-restore", "pre-change", "adopted"})
-_VERBS = ("snapshot", "backup", "push", "vault-check", "vault-repair", "vault-kit", "rebuild", "vault-join")
+_VERBS = (
+    *("snapshot", "backup", "push", "vault-check", "vault-repair", "vault-kit", "rebuild", "vault-join"),
+    DestinationTestFacts.verb,
+)
 _WORDS = tuple(f'"{verb}"'.encode() for verb in _VERBS)
 _SNAPSHOT = b'"snapshot"'
 #: Seconds that two clocks may be apart without a word.
@@ -37,6 +43,7 @@ class Recent:
     failures: dict[str, Record] = field(default_factory=dict)  # snapshots that failed after the last stored
     archives: dict[str, Record] = field(default_factory=dict)
     pushes: dict[str, Record] = field(default_factory=dict)  # that arrived
+    tests: dict[str, Record] = field(default_factory=dict)  # what may be done there, tried by hand
     push_failures: dict[str, Record] = field(default_factory=dict)  # after the last that arrived
     check: Record | None = None  # of this vault: the last check, or the repair after it
     kit: Record | None = None
@@ -82,12 +89,13 @@ def _take(found: Recent, ahead: Recent, line: bytes, vault: str, latest: float) 
         return
     found.newest = found.newest or entry.time
     found.newer = found.newer or entry.version > VERSION
-    home = str(entry.facts.get("home") or "")
+    home = Facts.read(entry).home or ""
     if entry.verb == "snapshot":
-        if entry.facts.get("kind") not in OF_THE_PAST:
+        taken = SnapshotFacts.read(entry)
+        if taken.kind not in OF_THE_PAST:
             into = ahead if entry.time > latest and entry.state in STORED else found
             _last(entry, home, into.snapshots, found.failures)
-            if entry.state in STORED and not is_part(entry):
+            if entry.state in STORED and not taken.is_part:
                 into.wholes.setdefault(home, entry)
                 if into is found:
                     found.settled.append(json.dumps(home).encode())
@@ -95,15 +103,18 @@ def _take(found: Recent, ahead: Recent, line: bytes, vault: str, latest: float) 
         found.archives.setdefault(home, entry)
     elif entry.verb == "push":
         _pushed(found, entry)
-    elif entry.verb in ("vault-check", "vault-repair") and entry.facts.get("vault") == vault:
+    elif entry.verb == DestinationTestFacts.verb:
+        found.tests.setdefault(DestinationTestFacts.read(entry).destination or "", entry)
+    elif entry.verb in ("vault-check", "vault-repair") and VaultFacts.read(entry).vault == vault:
         if found.check is None and not _broken_off(entry):
             found.check = entry
-    elif entry.verb == "vault-kit" and entry.facts.get("vault") == vault:
+    elif entry.verb == "vault-kit" and VaultFacts.read(entry).vault == vault:
         found.kit = found.kit or entry
     elif entry.verb == "rebuild" and entry.state in STORED:
         found.rebuilt = entry.time
-        if entry.facts.get("snapshot"):
-            found.sources.setdefault(str(entry.facts.get("from") or ""), entry)
+        rebuilt = RebuildFacts.read(entry)
+        if rebuilt.snapshot:
+            found.sources.setdefault(rebuilt.from_ or "", entry)
     elif entry.verb == "vault-join":
         found.joined = True
 
@@ -115,18 +126,12 @@ def _known(found: Recent, line: bytes) -> bool:
     return any(home in line for home in found.settled)
 
 
-def is_part(entry: Record) -> bool:
-    """Whether a snapshot holds less than the settings select; older lines say it by kind and profile."""
-    return bool(
-        entry.facts.get("partial") or entry.facts.get("profile") or entry.facts.get("kind") == "quick"
-    )
-
-
 def _pushed(found: Recent, entry: Record) -> None:
     """Only what arrived whole counts; a disk that was not plugged in is no failure."""
-    name = str(entry.facts.get("destination") or "")
-    if entry.facts.get("absent"):
+    push = PushFacts.read(entry)
+    if push.absent:
         return
+    name = push.destination or ""
     if entry.state == "done":
         found.pushes.setdefault(name, entry)
     elif entry.state in (*ENDED_BADLY, "incomplete") and name not in found.pushes:
@@ -135,7 +140,7 @@ def _pushed(found: Recent, entry: Record) -> None:
 
 def _broken_off(entry: Record) -> bool:
     """A check that failed to run found nothing, good or bad."""
-    return "error" in entry.facts
+    return Failure.read(entry) is not None
 
 
 def _last(entry: Record, key: str, stored: dict[str, Record], failed: dict[str, Record]) -> None:

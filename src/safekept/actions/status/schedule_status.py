@@ -26,6 +26,7 @@ class ScheduleStatus:
     missed: float = 0.0  # seconds for which this machine was awake and the host did not start it
     until_logout: bool = False  # the host starts it only while this user is logged in
     unfound: tuple[str, ...] = ()  # programs that a run needs, by their paths, and that are not in its PATH
+    other_times: str = ""  # that a time is set for which the host was not asked, in a sentence
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -35,6 +36,7 @@ class ScheduleStatus:
             "next_run": iso_time(self.next),
             "installed": self.installed or None,
             "trouble": self.trouble or None,
+            "other_times": self.other_times or None,
         }
 
 
@@ -57,12 +59,19 @@ def schedule_status(context: UserContext, now: float, *, ask: bool = True) -> Sc
     with contextlib.suppress(SafekeptError, ValueError):
         upcoming = next_run(context, now)
     trouble, evidence, until_logout, unfound = "", tuple[str, ...](), False, tuple[str, ...]()
+    other = ""
     if ask:
-        from ..schedule.host_start import ends_at_logout, unfound_programs, why_host_will_not_start
+        from ..schedule.host_start import (
+            ends_at_logout,
+            other_times,
+            unfound_programs,
+            why_host_will_not_start,
+        )
 
         trouble, evidence = why_host_will_not_start(context, found)
         until_logout = not trouble and ends_at_logout(context, found)
         unfound = () if trouble else unfound_programs(context, found)
+        other = "" if trouble else other_times(context, found)
     since = max(state.looked, found.time if found is not None else 0.0)
     return ScheduleStatus(
         state.looked,
@@ -75,4 +84,5 @@ def schedule_status(context: UserContext, now: float, *, ask: bool = True) -> Sc
         awake_since(since, now, state.slept),
         until_logout,
         unfound,
+        other,
     )

@@ -24,6 +24,7 @@ from ..alarms.alarms import Alarm, open_alarms
 from ..alarms.meant import declined_for_good
 from ..base.context import UserContext
 from ..base.kept_copies import gone_originals
+from ..base.operations.homes import SnapshotFacts
 from ..base.own_places import known_homes, rebuilt_homes
 from ..base.unfinished import read_unfinished
 from ..drill.receipts import CHECKPOINTS, read_receipts
@@ -37,13 +38,12 @@ from .destination_status import (
     unsaved_place,
     with_copies,
 )
-from .findings.all_findings import every_finding
+from .findings.all_findings import every_finding, with_unfinished
 from .findings.doctor_memory import remembered
 from .findings.emptied import with_emptied
 from .findings.homes import STALE_HOURS
 from .findings.stores import PUSH_STALE_HOURS
 from .findings.survival import SurvivedBy, survival
-from .findings.unfinished import with_unfinished
 from .home_status import HomeStatus, home_status
 from .host_status import HostStatus
 from .project_summaries import ProjectSummaries, project_summaries
@@ -192,7 +192,7 @@ def look(
     )
     findings += remembered(context, homes, now)
     if not home:
-        findings = with_emptied(findings, context, gone_originals(context), homes, projects, vault)
+        findings = with_emptied(findings, context, gone_originals(context), homes, projects, vault, keeper)
     survives = survival(context, vault, destinations, keeper, now)
     unfinished = read_unfinished(context)
     if unfinished is not None:
@@ -236,7 +236,7 @@ def look(
 
 
 def _default(context: UserContext) -> tuple[str, bool]:
-    """The home that is meant where none is named, and whether somebody named it once and for all."""
+    """The home that is meant where none is named, and whether a setting names it."""
     try:
         place = context.locate(existing=False)
     except SafekeptError:
@@ -265,7 +265,9 @@ def _homes(
 def _kept_here(view: VaultView, recent: Recent) -> dict[str, str]:
     """Homes that safekept took snapshots of on this machine, the one taken last first."""
     by_home = {
-        home: str(entry.facts.get("layout") or "generic") for home, entry in recent.snapshots.items() if home
+        home: SnapshotFacts.read(entry).layout or "generic"
+        for home, entry in recent.snapshots.items()
+        if home
     }
     if view.status.state in (SHUT, UNOPENED):
         return by_home  # the journal remembers them

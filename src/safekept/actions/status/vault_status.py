@@ -26,6 +26,7 @@ from safekept.vault.storage import DIRECTORIES
 from safekept.vault.tags import forgotten_at
 
 from ..base.context import UserContext
+from ..base.operations.stores import VaultCheckFacts
 from ..base.record import KEPT
 from ..base.unfinished import read_unfinished
 from ..offsite.elsewhere import not_elsewhere
@@ -33,12 +34,12 @@ from ..offsite.place import find_destination
 from ..vault.keys.keys import (
     ListedKey,
     keys_from_outside,
+    keys_of_old_machines,
     listed_keys,
     recovery_access,
     recovery_access_from_outside,
 )
 from ..vault.keys.kit_record import KitStatus, kit_status, stored_kit, written_kit
-from ..vault.keys.old_machines import keys_of_old_machines
 from ..vault.opening import not_made_yet, open_vault, vault_exists
 from ..vault.place import known_vault
 from .growth import Growth, growth_of
@@ -290,14 +291,9 @@ def _check(recent: Recent) -> LastCheck | None:
     entry = recent.check
     if entry is None:
         return None
-    facts = entry.facts
-    damage = facts.get("damage")
-    read = facts.get("read_data")
+    check = VaultCheckFacts.read(entry)
     return LastCheck(
-        entry.time,
-        entry.state == "done",
-        float(read) if isinstance(read, int | float) else 0.0,
-        len(damage) if isinstance(damage, list) else 0,
+        entry.time, entry.state == "done", float(check.read_data or 0.0), len(check.damage or ())
     )
 
 

@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 
 from safekept.checkpoints.points import NAME as ROLLBACKS
 from safekept.checkpoints.points import RollbackJournal
@@ -52,7 +51,7 @@ class Change:
     point: str = ""  # of a rollback: the checkpoint that was taken before it
     undone_by: str = ""
     lost: bool = False  # nothing of what it replaced is kept any more
-    facts: Mapping[str, object] = field(default_factory=dict)
+    lines: tuple[Record, ...] = ()  # of the journal, where it knows of it
     also: str = ""  # another id that it is known by
     undoes: int = 0  # of a rollback: how many it stands upon, each taking back the one before
 
@@ -74,7 +73,7 @@ class Change:
     @property
     def landed(self) -> RestoreFacts:
         """What the journal tells of a landing."""
-        return RestoreFacts.from_facts(self.facts)
+        return RestoreFacts.read(*self.lines)
 
     @property
     def open(self) -> bool:
@@ -160,7 +159,7 @@ def _landings(home: str, final: Mapping[str, tuple[int, Record]]) -> list[Change
                 home=home,
                 undone_by=past.undone_by,
                 lost=not past.replaced,
-                facts=known[1].facts if known else {},
+                lines=(known[1],) if known else (),
             )
         )
     kept = {change.operation for change in found}
@@ -189,7 +188,7 @@ def _expired(home: str, kept: set[str], final: Mapping[str, tuple[int, Record]])
             home=home,
             undone_by=undone.get(one.operation, ""),
             lost=True,
-            facts=one.facts,
+            lines=(one,),
         )
         for one in past
     ]
@@ -215,7 +214,7 @@ def _sessions(home: str, records: Iterable[Record]) -> list[Change]:
             home=home,
             undone_by=undone.get(one.operation, ""),
             lost=not work.proof,
-            facts=one.facts,
+            lines=(one,),
         )
         for one, work in ours
     ]
@@ -247,7 +246,7 @@ def _rollbacks(context: UserContext, project: str, final: Mapping[str, tuple[int
                     project=path,
                     point=point,
                     undone_by=named[by].operation if by in named else by,
-                    facts=known.facts if known else {},
+                    lines=(known,) if known else (),
                     also=str(line["operation"]),
                     undoes=depths[point],
                 )

@@ -76,7 +76,7 @@ def bring_back_dropped(context: UserContext, request: UndoRequest, listener: Lis
     if not found.back and not found.lost:
         raise undo_refusal(entry)
     home = Facts.read(entry).home or ""
-    change = Change(entry.operation, entry.verb, "dropped", entry.time, home=home, facts=entry.facts)
+    change = Change(entry.operation, entry.verb, "dropped", entry.time, home=home, lines=(entry,))
     if request.dry_run:
         return Undone("", change, brought_back=found)
     operation = new_id()
@@ -208,8 +208,8 @@ class NotBroughtBack(SafekeptError):
     code = "not-brought-back"
 
 
-# Empty every trash that safekept knows of: what is past its days goes, wherever it waits. Whoever drops
-# something empties the trash of that place on the way. This is for runs that nobody watches, so that
+# Empty every trash that safekept knows of: what is past its days goes, wherever it waits. A command that
+# drops something empties the trash of that place on the way. This is for unattended runs, so that
 # what was dropped in a place where nothing is ever dropped again goes, too.
 
 

@@ -111,7 +111,7 @@ def _records(journal: Journal, request: LogRequest, reading: Reading) -> Iterato
 
 
 def require_journal(context: UserContext) -> None:
-    """Raise JournalUnreadable where nobody can say what was done: that is not the same as nothing."""
+    """Raise JournalUnreadable where it cannot be read: that is not the same as nothing done."""
     try:
         next(context.journal.lines_backwards(), None)
     except OSError as error:

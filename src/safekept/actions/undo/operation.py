@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Mapping, Sequence
 
 from safekept.core.ages import iso_time
 from safekept.core.journal import VERSION, Record
+from safekept.core.platform.processes import started
 from safekept.core.processes.process import process_alive
 from safekept.core.records import dataclass
 
-from ..base.operations.facts import AnyFacts, Facts
+from ..base.operations.facts import AnyFacts, Facts, written_facts
 
 #: Outcomes beside the states of the journal, of what was begun and never ended.
 RUNNING, KILLED = "running", "killed"
@@ -31,14 +30,21 @@ class Operation:
     records: tuple[Record, ...]  # its lines, oldest first; at least one
 
     @property
-    def facts(self) -> Mapping[str, object]:
-        """What all its lines say; the last word counts."""
-        return {name: value for record in self.records for name, value in record.facts.items()}
+    def facts(self) -> dict[str, object]:
+        """What all its lines say, to be shown; the last word counts."""
+        return written_facts(*self.records)
 
     @property
     def common(self) -> AnyFacts:
         """The same as far as every verb says it."""
-        return AnyFacts.from_facts(self.facts)
+        return AnyFacts.read(*self.records)
+
+    @property
+    def work(self) -> Facts:
+        """The same by the class of its verb."""
+        from ..base.operations.facts import read_operation
+
+        return read_operation(*self.records)
 
     @property
     def short(self) -> str:
@@ -105,11 +111,5 @@ def _still_runs(record: Record) -> bool:
     process = Facts.read(record).process
     if process is None or process <= 0 or not process_alive(process):
         return False
-    try:
-        with open(f"/proc/{process}/stat", "rb") as file:
-            ticks = int(file.read().rpartition(b")")[2].split()[19])
-        since_boot = ticks / os.sysconf("SC_CLK_TCK")
-        began = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + since_boot
-    except (OSError, ValueError, IndexError, AttributeError):
-        return True
-    return began <= record.time + _SLACK
+    began = started(process)
+    return began is None or began <= record.time + _SLACK

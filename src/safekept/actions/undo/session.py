@@ -45,7 +45,7 @@ class SessionUndone:
 def undo_session(context: UserContext, change: Change, request: UndoRequest, listener: Listener) -> Undone:
     """Take it out, or where that was undone, bring it back from the same snapshot.
 
-    A live database is written: in a home of somebody else, that is not for root to do.
+    A live database is written: in another user's home, that is not for root to do.
     """
     place = context.changed(only_own_homes=True).locate(change.home)
     if change.verb == "undo-session":
@@ -60,7 +60,7 @@ def _take_out(
 
     from .undo import Undone
 
-    done = SessionFacts.from_facts(change.facts)
+    done = SessionFacts.read(*change.lines)
     session, database, proof = done.session or "", done.database or "", done.proof or ""
     sessions = [session, *(done.parents or ())]  # those above it after it
     live = os.path.join(place.home, database)
@@ -104,7 +104,7 @@ def _again(
     from ..snapshots.sessions import restore_session, stored_chats
     from .undo import Undone
 
-    taken = SessionFacts.from_facts(change.facts)
+    taken = SessionFacts.read(*change.lines)
     database = taken.database or ""
     profile = database.split("/")[-2] if "/" in database else ""
     with stored_chats(context, place, taken.snapshot or "", profile, listener) as stored:

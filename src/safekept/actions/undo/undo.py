@@ -25,7 +25,7 @@ from ..base.operations.care import GuardFacts
 from ..base.operations.homes import UndoFacts
 from ..base.record import record, recording
 from ..base.recovery import recover_interrupted
-from ..hosts.connections_after_restore import staying_connected
+from ..hosts.connections import staying_connected
 from ..projects.project import NoCheckpointsHere, checkpoint_directory
 from ..restoring.starting import take_back_wrappers
 from .changes import LANDING, ROLLBACK, Change, changes, journal_of, rolled_back_projects
@@ -249,7 +249,7 @@ def _landing(context: UserContext, change: Change, request: UndoRequest, listene
             "of": change.verb,
             "changed_since": len(plan.since),
             **landed.as_dict(),
-            **take_back_wrappers(change.facts),
+            **take_back_wrappers(change.landed),
         }
     )
     record(context, work.line(landed.operation, "done"), listener)

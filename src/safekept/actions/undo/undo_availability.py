@@ -8,7 +8,6 @@ from safekept.core.records import dataclass
 from safekept.home.landing import leftovers
 
 from ..base.context import UserContext
-from ..base.operations.facts import Facts
 from .operation import Operation
 
 
@@ -35,10 +34,10 @@ def undo_availability(context: UserContext, operation: Operation) -> UndoAvailab
     """Plan its undo. Nothing is changed; what keeps the plan from being made is part of the answer."""
     from .undo import UndoRequest, take_back
 
-    home = Facts.from_facts(operation.facts).home or ""
+    home = operation.common.home or ""
     try:
         if home and leftovers(home):
-            # Planning would make right what was cut off; whoever only looks changes nothing.
+            # Planning would make right what was cut off; a look changes nothing.
             return UndoAvailability(
                 False,
                 text="a landing in this home was cut off and has to be made right first",

@@ -120,6 +120,10 @@ _REASONS: dict[str, tuple[str, Step]] = {
         "it only changed the settings; the copies there are untouched",
         NextStep("destinations add", ("PLACE", "--name", "NAME"), before="Set it up again:"),
     ),
+    "destination-test": (
+        "it only tried what may be done there",
+        NextStep("destinations test", before="Try it again:"),
+    ),
     "bring-back": ("it only brought back what was dropped", "Drop it again as it was dropped before"),
     "guard": (
         "the command that was guarded did the changing",
@@ -181,7 +185,7 @@ def taken_back(change: Change, by: str) -> UndoNotPossible:
 def instead(context: UserContext, change: Change, known: list[Change]) -> tuple[NextStep, ...]:
     """What can be done where a change itself cannot be taken back."""
     steps = []
-    done = SessionFacts.from_facts(change.facts)
+    done = SessionFacts.read(*change.lines)
     if point := done.undo_point or "":
         database = done.database or ""
         words = [point[:8], *([database] if database else [])]

@@ -107,7 +107,7 @@ def check_vault(
 
 
 def _steps_for_a_copy(context: UserContext, report: Report) -> tuple[Step, ...]:
-    """A copy is not mended where it lies: whoever has the vault sends again what is missing in it."""
+    """A copy is not mended where it lies: a push from the vault sends again what is missing in it."""
     name = context.places.source_vault
     known = any(one.name == name for one in context.choices.destinations)
     if report.damage:

@@ -132,7 +132,7 @@ def known_vault(context: UserContext) -> str:
     """The id of the vault that was last seen in this place, or ""."""
     try:
         return _known(context).get(_place(context), "")
-    except OSError:  # whoever reads does without
+    except OSError:  # reading works without it
         return ""
 
 

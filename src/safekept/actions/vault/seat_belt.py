@@ -57,9 +57,10 @@ def belts(context: UserContext) -> list[tuple[str, Belt]]:
         found.append(("the vault", LocalStorage(context.places.vault, wanted).belt))
     store = os.path.join(context.places.data_directory, "checkpoints", "store")
     if os.path.isdir(store):
-        from safekept.checkpoints.store import belt_of
+        from safekept.checkpoints.store import belt_of, repositories_belt
 
         found.append(("the checkpoints of your projects", belt_of(store, wanted)))
+        found.append(("their repositories", repositories_belt(os.path.dirname(store), wanted)))
     hidden = os.path.join(context.places.data_directory, "checkpoints", "hidden")
     found.append(("the hidden halves of checkpoints", LocalStorage(hidden, wanted).belt))
     found.append(("copies of the key, the settings, the journal and the receipts", copies_belt(context)))

@@ -101,7 +101,7 @@ def _unused(repository: Repository, snapshots: list[Snapshot], listener: Listene
     unused = 0
     for _, entries in repository.index.by_pack():
         for entry in entries:
-            # A second copy of a piece is as unused as one that nobody needs.
+            # A second copy of a piece is as unused as one that no snapshot needs.
             if entry.id not in used[entry.kind] or (entry.kind, entry.id) in seen:
                 unused += entry.length
             else:

@@ -21,7 +21,7 @@ _IN_MEMORY = 8 << 20
 
 
 class SpoolCipher:
-    """A key that lives as long as a spool: what it puts on the disk nobody can read, not even later."""
+    """A key that lives as long as a spool: what it puts on the disk cannot be read later."""
 
     def __init__(self) -> None:
         self._key, self._nonce = os.urandom(32), os.urandom(16)

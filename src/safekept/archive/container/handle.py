@@ -23,7 +23,7 @@ _WINDOW = 512 << 10
 class Handle:
     """A descriptor, its size and its name for messages."""
 
-    #: Whether going back is dear, so that whoever reads should do so from front to back.
+    #: Whether going back is expensive, so that it should be read from front to back.
     in_order = False
 
     def __init__(self, path: str, descriptor: int) -> None:
@@ -116,7 +116,7 @@ def _unreadable(path: str, error: OSError) -> ArchiveNotFound | ArchiveUnreadabl
     )
 
 
-#: How the names of archives end, whoever made them.
+#: How the names of archives end, ours and others.
 _ENDINGS = (".zip", ".tar", ".tgz", ".gz", ".zst", ".xz", ".bz2", ".age")
 
 
@@ -138,7 +138,7 @@ def _meant(path: str) -> tuple[NextStep, ...]:
 
 
 def in_order(work: Iterable[Callable[[], bytes]], pool: ThreadPoolExecutor, ahead: int) -> Iterator[bytes]:
-    """At most `ahead` pieces are in the air, so memory stays flat; what nobody waits for is not begun."""
+    """At most `ahead` pieces are in the air, so memory stays flat; what is not waited for is not begun."""
     flying: deque[Future[bytes]] = deque()
     try:
         for one in work:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
+from collections.abc import Iterator
 
 from safekept.core.entries import Kind
 from safekept.core.records import dataclass
@@ -23,7 +24,8 @@ class Limits:
     count: int = 2_000_000  # members
     ratio: int = 250  # content by archive size; only looked at above `ratio_floor`
     ratio_floor: int = 1 << 30
-    #: An archive that says it is ours may hold the holes of sparse files; beyond this it is a bomb, too.
+    #: An archive that says it is ours may hold the holes of sparse files, as zeros; by its claims alone it is
+    #: a bomb beyond this. What is no zero is counted as it comes out, with the bounds of any other.
     own_ratio_floor: int = 64 << 30
     #: Archive bytes that each member must have; only looked at above `crowd` members.
     bytes_each: int = 8
@@ -39,6 +41,9 @@ HASH_NONE = -1
 
 #: For reading back what we wrote ourselves a moment ago.
 NO_LIMITS = Limits(count=1 << 62, ratio=1 << 62, bytes_each=0)
+
+
+_STEP = 64 << 10
 
 
 class Budget:
@@ -66,6 +71,32 @@ class Budget:
             ratio = self.total // self.stored
             if ratio > self.limits.ratio:
                 raise too_large(self.path, f"unpacks to more than {self.limits.ratio} times its size")
+
+
+class Delivered:
+    """Counts what comes out of an archive that says it is ours; zeros become holes again and cost nothing."""
+
+    def __init__(self, path: str, stored: int, limits: Limits) -> None:
+        self._path, self._limits = path, limits
+        self._most = max(limits.ratio_floor, stored * limits.ratio)
+        self._data = 0
+        self._counted: set[str] = set()  # members that were read to their end: some are read twice
+
+    def counted(self, member: str, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        """The same bytes; ArchiveTooLarge where they are more than an archive of this size should hold."""
+        for chunk in chunks:
+            if member not in self._counted:
+                self._data += sum(
+                    len(part)
+                    for start in range(0, len(chunk), _STEP)
+                    if (part := chunk[start : start + _STEP]).strip(b"\0")
+                )
+                if self._data > self._most:
+                    raise too_large(
+                        self._path, f"unpacks to more than {self._limits.ratio} times its size, as bombs do"
+                    )
+            yield chunk
+        self._counted.add(member)
 
 
 # Which names may come out of an archive. A name that could land outside the target, hide another one, or

@@ -57,7 +57,7 @@ class Record:
     pieces: list[int] | None = None  # deflated size of each PIECE, where a zip member has several
 
     def file_entry(self, content: Callable[[], Content]) -> Entry:
-        """The file as whoever unpacks it sees it; `content` opens its bytes."""
+        """The file as it is unpacked; `content` opens its bytes."""
         facts = self.database_facts
         return Entry(
             path=self.path,

@@ -19,11 +19,11 @@ from safekept.core.files import (
     NoRoom,
     fsync_directory,
     rename_to_free_name,
-    start_writeback,
     temporary_name,
     write_all,
 )
 from safekept.core.next_step import NextStep
+from safekept.core.platform.syncing import start_writeback, sync_file
 
 from ..errors import NOTHING_WRITTEN, OutputNotWritable
 from .handle import Handle
@@ -118,7 +118,7 @@ class Output:
     def finish(self, path: str, replace: bool) -> str:
         """Make it durable under its final name; returns that name."""
         try:
-            os.fsync(self.descriptor)
+            sync_file(self.descriptor)
             if replace:
                 os.rename(self.temporary, path)
             else:
@@ -140,7 +140,7 @@ class Output:
                 os.unlink(self.temporary)
 
     def __del__(self) -> None:
-        # A signal may come between the making and whoever would have discarded it.
+        # A signal may come between the making and the code that would have discarded it.
         if getattr(self, "_maker", 0):
             self.discard()
 

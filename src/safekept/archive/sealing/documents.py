@@ -1,4 +1,4 @@
-"""Small documents, sealed and opened in memory: to keys only, so that nobody has to type a passphrase."""
+"""Small documents, sealed and opened in memory: to keys only, so that no passphrase is typed."""
 
 from __future__ import annotations
 

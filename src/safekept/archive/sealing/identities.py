@@ -67,7 +67,7 @@ def _keys(identity: Identity, header: Header) -> Iterator[Key]:
         try:
             yield from load_identities(path, identity)
         except BadIdentity:
-            continue  # a key of another kind that happens to lie there; nobody named it
+            continue  # a key of another kind that happens to lie there and was not named
 
 
 def load_identities(path: str, identity: Identity) -> Iterator[Key]:

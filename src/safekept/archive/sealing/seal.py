@@ -160,7 +160,7 @@ class Seal:
     """How an archive is sealed, decided and checked before anything of it is read."""
 
     kind: str  # "age" or "gpg"
-    to: tuple[str, ...]  # public names of whoever can open it; `passphrase` where that is a secret
+    to: tuple[str, ...]  # public names of those who can open it; `passphrase` where that is a secret
     output: Callable[[str], Target]
 
     @property

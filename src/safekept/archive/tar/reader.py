@@ -16,7 +16,16 @@ from safekept.core.entries import Content, Entry, Kind, Outcome, Remark
 from safekept.core.next_step import NextStep
 
 from ..container.handle import Handle
-from ..container.limits import HASH_ALL, ArchiveNames, Budget, Limits, check_target, clean_name, leaves_target
+from ..container.limits import (
+    HASH_ALL,
+    ArchiveNames,
+    Budget,
+    Delivered,
+    Limits,
+    check_target,
+    clean_name,
+    leaves_target,
+)
 from ..container.manifest import (
     ENTRIES,
     FORMAT,
@@ -48,6 +57,7 @@ class TarReader:
             codec, "tar"
         )
         self.hash_up_to = hash_up_to
+        self.delivered = Delivered(self.path, handle.size, limits)
         self.remarks: list[Remark] = []
         self.head: dict[str, object] | None = None
         self._records: list[Record] = []
@@ -283,7 +293,7 @@ class TarReader:
         return content
 
     def stands_at(self, parser: TarParser, index: int) -> bool:
-        """Whether nobody opened another entry meanwhile."""
+        """Whether no other entry was opened meanwhile."""
         return self._parser is parser and self._position == index + 1
 
 
@@ -298,6 +308,11 @@ class TarContent(Content):
         pass
 
     def chunks(self) -> Iterator[bytes]:
+        if self.reader.head is None:
+            return self._checked()
+        return self.reader.delivered.counted(str(self.index), self._checked())
+
+    def _checked(self) -> Iterator[bytes]:
         reader = self.reader
         parser, member = reader.seek(self.index)
         name = parser.member

@@ -162,7 +162,7 @@ class TarContainer(Container):
         yield padding(record.size)
 
     def _lose(self, record: Record, reason: str) -> None:
-        """End a member that cannot be read to its end, so that nobody takes it for a good one.
+        """End a member that cannot be read to its end, so that it is not taken for a good one.
 
         Its size is already written, so the rest is zeros. A second member of the same name says what
         happened: tar lets the later one win, and our own reader passes over both.

@@ -22,6 +22,7 @@ from isal import igzip_lib, isal_zlib
 from safekept.core.entries import CHUNK, Content
 
 from ..container.handle import Handle, in_order
+from ..container.limits import Delivered
 from ..container.manifest import PIECE, Record
 from ..errors import damaged, unsupported
 from .directory import Member
@@ -45,8 +46,10 @@ class MemberContent(Content):
         pool: ThreadPoolExecutor | None = None,
         record: Record | None = None,
         hash_it: bool | None = None,
+        delivered: Delivered | None = None,
     ) -> None:
         super().__init__()
+        self._delivered = delivered
         self.handle, self.member, self.pool, self.record = handle, member, pool, record
         self.size = member.size
         self.mtime_ns = record.mtime_ns if record else seconds_of(member) * 1_000_000_000
@@ -59,6 +62,11 @@ class MemberContent(Content):
         pass
 
     def chunks(self) -> Iterator[bytes]:
+        if self._delivered is None:
+            return self._checked()
+        return self._delivered.counted(self.member.name, self._checked())
+
+    def _checked(self) -> Iterator[bytes]:
         member, path = self.member, self.handle.path
         if member.deflated <= CHUNK and member.size <= CHUNK and member.method in (STORED, DEFLATED):
             data = self._whole()

@@ -15,7 +15,16 @@ from functools import partial
 from safekept.core.entries import Entry, Kind, Outcome, Remark
 
 from ..container.handle import Handle
-from ..container.limits import HASH_ALL, ArchiveNames, Budget, Limits, check_target, clean_name, leaves_target
+from ..container.limits import (
+    HASH_ALL,
+    ArchiveNames,
+    Budget,
+    Delivered,
+    Limits,
+    check_target,
+    clean_name,
+    leaves_target,
+)
 from ..container.manifest import (
     ENTRIES,
     HEAD,
@@ -56,6 +65,7 @@ class ZipReader:
         self.head: dict[str, object] | None = None
         self._rest: list[Member] = []
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="safekept-unpack")
+        self._delivered = Delivered(self.path, handle.size, limits)
         directory = Directory(handle)
         budget = Budget(self.path, handle.size, limits)
         members: list[Member] = []
@@ -210,4 +220,5 @@ class ZipReader:
     ) -> MemberContent:
         if record is not None and record.size > self._hash_up_to:
             hash_it = False
-        return MemberContent(self.handle, member, self._pool, record, hash_it)
+        delivered = self._delivered if record is not None else None
+        return MemberContent(self.handle, member, self._pool, record, hash_it, delivered)

@@ -51,18 +51,23 @@ def find_checkpoint(
 
     `git`: what only moved the project's repository has a number, too.
     """
-    points = store.checkpoints(project)
     word = word.strip()
     if word.startswith("-"):
         raise _unknown(f"`{word}` looks like an option, and is not the id of a checkpoint", project, word)
-    exact = [point for point in points if point.id == word.lower()]
-    if exact:
-        return exact[0]
+    if is_checkpoint_id(word.lower()) and (exact := store.called(project, word.lower())) is not None:
+        return exact
+    points = store.checkpoints(project)
+    for point in points:
+        if point.id == word.lower():
+            return point
     digits = word.isascii() and word.isdigit()
     if digits and len(word) < SHORTEST_PREFIX:
         return _by_number(store, project, points, int(word), live, git)
     if not is_checkpoint_id(word.lower(), 1):
-        raise _unknown(f"`{word}` is neither a number nor the id of a checkpoint", project, word)
+        what = f"`{word}` is neither a number nor the id of a checkpoint"
+        last = numbered(store, points, live, most=1, git=git) if word and ".." not in word else []
+        steps = [NextStep("rollback", (one.id, word), before="If a file is meant:") for one in last]
+        raise _unknown(what, project, word, *steps)
     if len(word) < SHORTEST_PREFIX:
         raise _unknown(
             f"`{word}` is too short for an id: give at least {SHORTEST_PREFIX} of its {ID_LENGTH} letters",
@@ -115,8 +120,8 @@ def _elsewhere(store: Store, project: str, word: str) -> NoSuchCheckpoint:
     )
 
 
-def _unknown(what: str, project: str, word: str) -> NoSuchCheckpoint:
-    return NoSuchCheckpoint(what, kept=_KEPT, next_steps=(_LIST,), project=project, id=word)
+def _unknown(what: str, project: str, word: str, *steps: NextStep) -> NoSuchCheckpoint:
+    return NoSuchCheckpoint(what, kept=_KEPT, next_steps=(*steps, _LIST), project=project, id=word)
 
 
 def find_files(

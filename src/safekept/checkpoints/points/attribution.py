@@ -81,7 +81,8 @@ def changed_by_user(
     `later` are the checkpoints after the one gone back to, newest first, without `live`, which is a
     full point of this moment with the state `now`. `amid_turns`: see `marks_amid_turns`.
     """
-    if not any(point.kind == "after" for point in later):
+    # The mark that a rollback leaves is no agent's: without one everything here is the same person's work.
+    if not any(point.kind == "after" and not point.turn.startswith("rollback ") for point in later):
         return set()
     undecided = {path: visible_state(now.get(path)) for path in paths}
     waiting: dict[str, bool] = {}  # differs already, at a point that does not say by whom

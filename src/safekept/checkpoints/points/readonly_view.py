@@ -16,6 +16,7 @@ from safekept.core.events import silent
 
 from ..project import project_id
 from ..store.damage import NAME as DAMAGE
+from ..store.refs import PREFIX
 from ..store.repository import DIRECTORIES, IDENTITY
 from ..store.store import Store
 
@@ -55,11 +56,11 @@ def _borrow(store: Store, project: str, place: str) -> None:
         if name.startswith("pack-"):
             os.symlink(os.path.join(real, "pack", name), os.path.join(objects, "pack", name))
     identity = project_id(project)
-    refs = os.path.join(own, "refs", "safekept", identity)
-    os.makedirs(refs)
-    for name, commit in store.refs.of(identity).items():
-        with open(os.path.join(refs, name), "w", encoding="ascii") as file:
-            file.write(commit + "\n")
+    os.makedirs(os.path.join(own, PREFIX, identity))
+    refs = sorted(store.refs.of(identity).items())
+    with open(os.path.join(own, "packed-refs"), "w", encoding="utf-8") as file:
+        file.write("# pack-refs with: peeled fully-peeled sorted \n")
+        file.writelines(f"{commit} {PREFIX}/{identity}/{name}\n" for name, commit in refs)
     records = os.path.join(place, "projects", identity)
     os.makedirs(records)
     for name in _RECORDS:

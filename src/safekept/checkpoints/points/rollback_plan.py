@@ -10,6 +10,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from safekept.core.files import durable_write, private_directory, write_all
+from safekept.core.platform.syncing import sync_file
 from safekept.core.records import dataclass
 
 from ..checkpoint import LOOKED_AT, REASONS, Checkpoint, FileState, Skipped
@@ -47,7 +48,7 @@ class RollbackJournal:
             size = os.fstat(descriptor).st_size
             torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
             write_all(descriptor, (b"\n" if torn else b"") + line + b"\n")
-            os.fsync(descriptor)
+            sync_file(descriptor)
         finally:
             os.close(descriptor)
 
@@ -239,7 +240,7 @@ class RollbackPlan:
             "not_covered": [
                 {"path": one.path, "reason": one.reason, "detail": one.detail} for one in self.not_covered
             ],
-            "gone": [{"path": one.path, "reason": one.reason} for one in self.gone],
+            "gone": [{"path": one.path, "reason": one.reason, "detail": one.detail} for one in self.gone],
             "git": self.git,
             "repositories": [one.as_dict() for one in self.repositories],
             "remarks": list(self.remarks),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from safekept.core.doors import doors
 
 if TYPE_CHECKING:
-    from .planning import unmake
+    from .planning import unmake, wanted_among
     from .proving import Damaged, FileContents, StoredContents
     from .recovery import recover, rollback_lock
     from .rollback import RollbackPlan, RolledBack, plan_rollback, plan_undo, roll_back
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __getattr__ = doors(
     __name__,
     {
-        "planning": "unmake",
+        "planning": "unmake wanted_among",
         "proving": "FileContents Damaged StoredContents",
         "recovery": "recover rollback_lock",
         "rollback": "RollbackPlan RolledBack plan_rollback plan_undo roll_back",

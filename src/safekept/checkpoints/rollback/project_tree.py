@@ -7,13 +7,14 @@ import errno
 import itertools
 import os
 import stat
-import unicodedata
 from collections.abc import Iterable, Mapping
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files import temporary_name
 from safekept.core.files.tree import LinkSafeTree, change_mode
 from safekept.core.next_step import NextStep
+from safekept.core.platform.filesystems import Folding, folding_of
+from safekept.core.platform.renaming import exchange, rename_new
 
 from ..checkpoint import FileState
 from ..points.rollback_plan import Step, parents
@@ -29,7 +30,7 @@ def alike_names(
 ) -> dict[str, str]:
     """Paths that may not be touched on a disk that takes `A` and `a` for one name, each with its double.
 
-    Asked only where two names differ in nothing but case, and then of the very directory.
+    Asked only where two names differ in nothing but case or Unicode form, and then of the very directory.
     """
     steps = list(steps)
     touched = [step.path for step in steps]
@@ -41,50 +42,39 @@ def alike_names(
     # Directories are listed in every state: the names beside a path are all there are to compare with.
     for path in itertools.chain(then, now, places):
         if path.rpartition("/")[0] in above:
-            spellings.setdefault(_fold(path), set()).add(path)
+            spellings.setdefault(_EVERYTHING.key(path), set()).add(path)
     doubles = {place: names for names in spellings.values() if len(names) > 1 for place in names}
     found: dict[str, str] = {}
-    folding: dict[str, bool] = {}
+    folding: dict[str, Folding] = {}
     for path in touched:
         for place in (*parents(path), path):
             if place not in doubles:
                 continue
             inside = place.rpartition("/")[0]
             if inside not in folding:
-                folding[inside] = folds_case(ground, inside)
-            if folding[inside]:
-                found[path] = min(doubles[place] - {place})
+                folding[inside] = folding_at(ground, inside)
+            key = folding[inside].key
+            if alike := [one for one in doubles[place] - {place} if key(one) == key(place)]:
+                found[path] = min(alike)
                 break
     return found
 
 
-def _fold(path: str) -> str:
-    return unicodedata.normalize("NFC", path).casefold()
+_EVERYTHING = Folding(case=True, forms=True)
 
 
-def folds_case(ground: ProjectTree, path: str) -> bool:
-    """Whether a directory takes names that differ only in case for one; asked by trying."""
+def folding_at(ground: ProjectTree, path: str) -> Folding:
+    """Which names a directory takes for one; asked by trying."""
     while path:  # the nearest directory that is there; one may be about to come in place of a file
         facts = ground.look(path)
         if facts is not None and stat.S_ISDIR(facts.st_mode):
             break
         path = path.rpartition("/")[0]
-    probe = temporary_name(path)
     try:
-        parent, name = ground.parent(probe)
-        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=parent)
+        parent, name = ground.parent(temporary_name(path))
+        return folding_of(parent, name)
     except OSError:
-        return True  # unknown: better to leave two files than to lose one
-    os.close(descriptor)
-    try:
-        head, _, last = probe.rpartition("/")
-        return ground.look(f"{head}/{last.upper()}" if head else last.upper()) is not None
-    finally:
-        ground.unlink(probe)
-
-
-_NOREPLACE, _EXCHANGE = 1, 2
-_NOT_HERE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
+        return _EVERYTHING  # unknown: better to leave two files than to lose one
 
 
 class ProjectReplaced(SafekeptError):
@@ -164,7 +154,7 @@ class ProjectTree(LinkSafeTree):
     def move(self, source: str, target: str) -> None:
         """Rename; FileExistsError where the new name is taken."""
         old, new = self.both_parents(source, target)
-        if _rename_flags(old, new, _NOREPLACE):
+        if rename_new(old, new):
             return
         with contextlib.suppress(FileNotFoundError):
             os.stat(new[1], dir_fd=new[0], follow_symlinks=False)
@@ -178,24 +168,9 @@ class ProjectTree(LinkSafeTree):
         `one` a moment later; a kill in between leaves it under `one` + "-old".
         """
         first, second = self.both_parents(one, other)
-        if _rename_flags(first, second, _EXCHANGE):
+        if exchange(first, second):
             return
         between = first[1] + "-old"
         os.link(second[1], between, src_dir_fd=second[0], dst_dir_fd=first[0], follow_symlinks=False)
         os.rename(first[1], second[1], src_dir_fd=first[0], dst_dir_fd=second[0])
         os.rename(between, first[1], src_dir_fd=first[0], dst_dir_fd=first[0])
-
-
-def _rename_flags(old: tuple[int, str], new: tuple[int, str], flags: int) -> bool:
-    """renameat2, which Python does not have; False where this system or filesystem has it not either."""
-    import ctypes
-
-    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    if call is None:
-        return False
-    if call(old[0], os.fsencode(old[1]), new[0], os.fsencode(new[1]), flags) == 0:
-        return True
-    code = ctypes.get_errno()
-    if code in _NOT_HERE:
-        return False
-    raise OSError(code, os.strerror(code), old[1], None, new[1])

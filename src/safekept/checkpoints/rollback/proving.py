@@ -18,6 +18,7 @@ from typing import Protocol
 from safekept.core.entries import EntryLost
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep, Step
+from safekept.core.platform.descriptors import open_here
 from safekept.core.sqlite.format import SIDECARS, is_database
 
 from ..checkpoint import FileState
@@ -197,9 +198,9 @@ def open_elsewhere(full: str) -> str:
         return describe(found)
     with contextlib.suppress(OSError):
         facts = os.lstat(full)
-        for descriptor in os.listdir("/proc/self/fd"):
+        for descriptor in open_here():
             with contextlib.suppress(OSError):
-                other = os.stat(f"/proc/self/fd/{descriptor}")
+                other = os.fstat(descriptor)
                 if (other.st_dev, other.st_ino) == (facts.st_dev, facts.st_ino):
                     return "this process"
     return ""

@@ -12,8 +12,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from safekept.core.errors import SafekeptError
-from safekept.core.events import Listener, silent
+from safekept.core.events import Event, Listener, silent
 from safekept.core.locks import process_lock
+from safekept.core.next_step import NextStep
 from safekept.core.records import dataclass
 
 from ..checkpoint import Checkpoint
@@ -141,7 +142,11 @@ def _recover_files(
                 journal.write("taking-back", operation)
                 go_back(ground, changes, outsides, opened)
             else:
-                remarks, not_set = finish(ground, changes, outsides, opened, undo)
+                hidden = begun.get("hidden") is True
+                remarks, not_set = finish(ground, changes, outsides, opened, undo, target if hidden else "")
+                whole = begun.get("complete") is not False and not outcome.left + not_set and not hidden
+                if hidden:
+                    listener(Event("rollback", text=_half(project, target)))
                 journal.close(
                     "done",
                     operation,
@@ -151,7 +156,7 @@ def _recover_files(
                     files=_words(begun.get("files")),
                     done=len(outcome.made),
                     left=len(outcome.left + not_set),
-                    complete=begun.get("complete") is not False and not outcome.left + not_set,
+                    complete=whole,
                     recovered=True,
                     time=time.time(),
                 )
@@ -165,6 +170,16 @@ def _recover_files(
             go_back(ground, changes, outsides, opened)
         journal.close("taken-back", operation, time=time.time())
     return Recovered(project, "taken back", target, undo, tuple(remarks))
+
+
+def _half(project: str, target: str) -> NextStep:
+    """What is said of a rollback that was finished without its hidden half."""
+    return NextStep(
+        "rollback",
+        (target, "--dir", project),
+        before="Note: a rollback that was cut short is finished for what git sees, and not yet for what it"
+        " hides. Bring that back:",
+    )
 
 
 def _changes(found: object) -> list[Change]:

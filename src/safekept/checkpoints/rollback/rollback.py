@@ -16,9 +16,9 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from safekept.core.events import Event, Listener, silent
-from safekept.core.files import sync_filesystem
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
+from safekept.core.platform.syncing import sync_filesystem
 from safekept.core.records import dataclass
 
 from ..checkpoint import Checkpoint
@@ -125,7 +125,7 @@ def roll_back(
         check_project(plan.project, plan.target.id)
         with _then_repositories(store, plan, result):
             if plan.steps:
-                carry_out(store, plan, result, StoredContents(store), listener)
+                carry_out(store, plan, result, StoredContents(store), listener, hidden=hidden is not None)
             if hidden is not None:
                 hidden(result)
         if result.acted:
@@ -175,9 +175,18 @@ def _then_repositories(store: Store, plan: RollbackPlan, result: RolledBack) -> 
 
 
 def carry_out(
-    store: Store, plan: RollbackPlan, result: RolledBack, contents: FileContents, listener: Listener
+    store: Store,
+    plan: RollbackPlan,
+    result: RolledBack,
+    contents: FileContents,
+    listener: Listener,
+    *,
+    hidden: bool = False,
 ) -> None:
-    """Prove, stage and swap in one half; what was done is added to the result."""
+    """Prove, stage and swap in one half; what was done is added to the result.
+
+    `hidden`: the other half follows.
+    """
     journal = RollbackJournal(store.project_directory(plan.project))
     with ProjectTree(plan.project) as ground:
         scratch = store.project_directory(plan.project)
@@ -198,6 +207,7 @@ def carry_out(
                 asides=prepared.asides(),
                 opened=opened,
                 complete=not plan.incomplete([*plan.left, *prepared.left]),
+                hidden=hidden,
                 time=time.time(),
             )
             for path, mode in opened.items():
@@ -212,7 +222,7 @@ def carry_out(
                 raise _failed(plan, error) from error
             raise
         result.left += prepared.left
-        _swap(ground, journal, operation, plan, prepared, opened, result, listener)
+        _swap(ground, journal, operation, plan, prepared, opened, result, listener, hidden)
 
 
 def _listed(prepared: Prepared) -> dict[str, object]:
@@ -243,6 +253,7 @@ def _swap(
     opened: dict[str, int],
     result: RolledBack,
     listener: Listener,
+    hidden: bool,
 ) -> None:
     changes, outsides = prepared.changes, prepared.outsides
     try:
@@ -256,7 +267,8 @@ def _swap(
         if isinstance(error, OSError):
             raise _failed(plan, error) from error
         raise
-    remarks, not_set = finish(ground, changes, outsides, opened, plan.undo.id)
+    waiting = plan.target.id if hidden else ""
+    remarks, not_set = finish(ground, changes, outsides, opened, plan.undo.id, waiting)
     result.remarks += remarks
     result.left += outcome.left + not_set
     not_made = {left.path for left in outcome.left}

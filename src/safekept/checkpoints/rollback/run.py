@@ -15,8 +15,9 @@ from dataclasses import field
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
-from safekept.core.files import fsync_directory, sync_filesystem, write_all
+from safekept.core.files import fsync_directory, write_all
 from safekept.core.next_step import NextStep
+from safekept.core.platform.syncing import sync_file, sync_filesystem
 from safekept.core.records import dataclass
 
 from ..checkpoint import FileState
@@ -69,7 +70,7 @@ def _stage_one(
             if change.mtime_ns is not None:
                 os.utime(descriptor, ns=(change.mtime_ns, change.mtime_ns))
             if sync:
-                os.fsync(descriptor)
+                sync_file(descriptor)
             return os.fstat(descriptor).st_ino
         finally:
             os.close(descriptor)
@@ -151,11 +152,16 @@ def _with_logs_back(ground: ProjectTree, database: str, made: list[Change]) -> l
 
 
 def finish(
-    ground: ProjectTree, changes: list[Change], outsides: list[Change], opened: dict[str, int], undo: str
+    ground: ProjectTree,
+    changes: list[Change],
+    outsides: list[Change],
+    opened: dict[str, int],
+    undo: str,
+    waiting: str = "",
 ) -> tuple[list[str], list[Left]]:
     """After all changes: remove our names, set the outside of directories, make it durable.
 
-    `undo`: the point that takes it back.
+    `undo`: the point that takes it back. `waiting`: the point whose hidden half was to come after this.
     Returns remarks, and what could not be put back. Raises RollbackUnfinished: the next command goes on.
     """
     remarks, left = [], []
@@ -168,8 +174,15 @@ def finish(
                     f"`{change.path}` was written to while it was replaced; those bytes are in `{kept}`"
                 )
     except OSError as error:
-        kept = "Every file was put back, and what was replaced is kept"
         back = NextStep("rollback", ("--undo", undo), before="To have back what was replaced:")
+        if waiting:
+            kept = (
+                "Every file that git sees was put back, what was replaced is kept,"
+                " and what git hides is as it was before"
+            )
+            rest = NextStep("rollback", (waiting,), before="Then bring back what git hides:")
+            raise _unfinished(ground, "half as it was then", kept, error, rest, back) from error
+        kept = "Every file was put back, and what was replaced is kept"
         raise _unfinished(ground, "as it was then", kept, error, back) from error
     for change in outsides:
         try:

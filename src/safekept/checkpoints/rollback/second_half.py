@@ -18,13 +18,13 @@ from safekept.core.records import dataclass
 from ..checkpoint import Checkpoint, FileState, Skipped
 from ..points.attribution import History, changed_by_user, marks_amid_turns
 from ..points.reconstructed_state import LeftOut
-from ..points.rollback_plan import HIDDEN_REASONS, Left, RollbackPlan, parents, visible_state
+from ..points.rollback_plan import HIDDEN_REASONS, Left, RollbackPlan, file_mode, parents, visible_state
 from ..store.store import Store
 from ..store.tree_state import TreeState
 from .deciding import RollbackInputs, plan_steps
 from .planning import looking_at, wanted_among
 from .project_tree import ProjectTree
-from .proving import FileContents
+from .proving import Damaged, FileContents
 from .rollback import RolledBack, carry_out
 
 
@@ -65,10 +65,14 @@ def plan_second_half(store: Store, plan: RollbackPlan, half: SecondHalf) -> Roll
     wanted, since, mine = own, set[str](), set[str]()
     if half.undone is not None:
         changed = _changed_between(half.then, half.undone)
-        since = {path for path in differing if path in changed and _other(now, half.undone, path)}
+        since = {
+            path
+            for path in differing
+            if path in changed and _other(now, half.undone, path) and not _as_undone(now, path, half)
+        }
 
         def wanted(path: str) -> bool:
-            return own(path) and path in changed
+            return own(path) and (path in changed or path in taken_over)
 
     elif not half.overwrite_mine and not plan.made_project:
         mine = _users_own(store, plan, half, differing)
@@ -91,9 +95,12 @@ def plan_second_half(store: Store, plan: RollbackPlan, half: SecondHalf) -> Roll
 
 def _taken_over(plan: RollbackPlan, half: SecondHalf) -> set[str]:
     """What the visible half leaves because it cannot know: that a new file is no renamed hidden one, since
-    that one comes back; and that nothing was there, where the hidden half knows what was."""
+    that one comes back; that nothing was there, where the hidden half knows what was; and that nobody changed
+    what a rollback brought back, where it was hidden then."""
     found: set[str] = set()
     for one in plan.left:
+        if one.reason == "since" and _as_undone(plan.now, one.path, half):
+            found.add(one.path)
         if one.path not in plan.now or one.path in plan.then:
             continue
         if one.reason == "renamed":
@@ -117,8 +124,7 @@ def settle_visible(plan: RollbackPlan, more: RollbackPlan, half: SecondHalf) -> 
         one for one in plan.left if one.path not in decided and not any(one.path in state for state in known)
     ]
     plan.gone = [one for one in plan.gone if one.path not in half.then]
-    left = [one for path, one in sorted(half.left_now.items())]
-    plan.not_covered = [one for one in plan.not_covered if one.reason not in HIDDEN_REASONS] + left
+    plan.not_covered = [one for one in plan.not_covered if one.reason not in HIDDEN_REASONS]
 
 
 def land_second_half(
@@ -165,6 +171,20 @@ def _users_own(store: Store, plan: RollbackPlan, half: SecondHalf, differing: Co
             half.history, later, plan.undo, half.now, paths, named, marks_amid_turns(points)
         )
     return set()
+
+
+def _as_undone(now: Mapping[str, FileState], path: str, half: SecondHalf) -> bool:
+    """Whether a file is as the rollback wanted it that is undone, though it is in the other half by now: each
+    half has names of its own for contents."""
+    one, other = now.get(path), half.undone.get(path) if half.undone is not None else None
+    if one is None or other is None or (one.kind, one.size) != (other.kind, other.size):
+        return False
+    if one.kind == "directory" or (one.kind == "file" and file_mode(one) != file_mode(other)):
+        return False
+    try:
+        return half.contents.holds(other, one.size, half.contents.chunks(one))
+    except (Damaged, SafekeptError, OSError):
+        return False
 
 
 def _changed_between(one: Mapping[str, FileState], other: Mapping[str, FileState]) -> set[str]:

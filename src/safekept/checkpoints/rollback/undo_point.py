@@ -124,11 +124,13 @@ class UndoPoint:
 
     def take(self) -> Checkpoint:
         """The project as it is, kept. Raises UndoPointFailed: without one there is no rollback."""
-        points = self.store.checkpoints(self.project)
         # A directory that is no project, or is too large for passes: only named files were ever kept of it.
         guard = self._settings.guard
         never = guard is not None and guard.never(self.project)
-        if points and (never or not any(point.full for point in points)):
+        points: list[Checkpoint] = []
+        if never or not any(point.full for point in self.store.newest_first(self.project)):
+            points = self.store.checkpoints(self.project)
+        if points:
             self._names = every_name(self.store, points)
             # Passes that an earlier version made where none may be: what they hold can still be gone back to.
             passes = [point for point in points if point.full]
@@ -138,7 +140,7 @@ class UndoPoint:
         try:
             return self._sound(self._take(self._names, self._names is None))
         except TooManyFiles:
-            self._names = every_name(self.store, points)
+            self._names = every_name(self.store, self.store.checkpoints(self.project))
             return self._sound(self._take(self._names, False))
 
     def take_again(self, first: Checkpoint, names: Sequence[str]) -> Checkpoint:

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 from safekept.core.doors import doors
 
 if TYPE_CHECKING:
-    from .hidden import LEFT_WORDS, REMAKEABLE, HiddenLimits, HiddenLook
-    from .hidden_folders import HiddenFolders, Left
+    from .hidden import HiddenLook
+    from .hidden_folders import HiddenFolders
+    from .hidden_left import LEFT_WORDS, REMAKEABLE, HiddenLimits, LeftRecord, NotKept, read_left
     from .ignore import Ignore
     from .kept_hidden import KeptHidden, KeptLook
     from .rules import Rules
@@ -14,8 +15,9 @@ if TYPE_CHECKING:
 __getattr__ = doors(
     __name__,
     {
-        "hidden": "HiddenLimits HiddenLook LEFT_WORDS REMAKEABLE",
-        "hidden_folders": "HiddenFolders Left",
+        "hidden": "HiddenLook",
+        "hidden_folders": "HiddenFolders",
+        "hidden_left": "HiddenLimits LEFT_WORDS LeftRecord NotKept REMAKEABLE read_left",
         "ignore": "Ignore",
         "kept_hidden": "KeptHidden KeptLook",
         "rules": "Rules",

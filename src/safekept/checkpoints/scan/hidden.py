@@ -23,7 +23,22 @@ from safekept.core.records import dataclass
 from .cache import View
 from .content import sidecar_of
 from .folder import CODE_OF
-from .hidden_folders import WIDTH, HiddenFolder, HiddenFolders, Left
+from .hidden_folders import WIDTH, HiddenFolder, HiddenFolders
+from .hidden_left import (
+    BUDGET,
+    REMAKEABLE,
+    TOO_LARGE,
+    TOO_MANY,
+    UNREADABLE,
+    YOURS,
+    HiddenLimits,
+    Left,
+    NotKept,
+    bound_bytes,
+    exposed,
+    leave_largest,
+    write_left,
+)
 from .rules import Rules
 from .walk import DEEPEST, DIRECTORY_FLAGS, directory_times_are_reliable
 
@@ -32,31 +47,6 @@ _DIRECTORIES = ("ignored", "secret", "excluded")
 _ROWS = {CODE_OF[reason] for reason in ("oversize", "secret", "ignored", "changing")}
 #: Longer than this a file that was just changed is not waited for, to be told from a later change.
 _SETTLING = 0.025
-
-# Why something hidden is not kept.
-REMAKEABLE, YOURS, TOO_LARGE, BUDGET, TOO_MANY = "remakeable", "yours", "too-large", "budget", "too-many"
-LEFT_WORDS = {
-    YOURS: "your setting `checkpoints.exclude` leaves it out",
-    TOO_LARGE: "larger than one hidden file may be",
-    BUDGET: "more than `checkpoints.hidden_budget` allows; the largest are left out first",
-    TOO_MANY: "more files than `checkpoints.hidden_files` allows; the largest directories are left out first",
-    "git": "the data of a git repository",
-    "unreadable": "cannot be read",
-    "special": "a socket, pipe or device",
-    "limit": "nested too deep to be walked",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class HiddenLimits:
-    """How much of what is hidden is kept of one project, and how long a call waits for it."""
-
-    bytes: int = 2_000_000_000
-    files: int = 50_000
-    largest: int = 1_000_000_000  # bytes of one file
-    remakeable: tuple[str, ...] = ()  # a user's own rows; see `core/files/remakeable.py`
-    avoid: tuple[str, ...] = ()  # our own places, wherever they are
-    wait: float = 0.0  # seconds; 0: as long as it takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +62,23 @@ class HiddenLook:
     @property
     def empty(self) -> bool:
         """Whether nothing hidden is there that would be kept."""
-        return not self.folders.folders
+        return not self.folders.roots and not self.folders.wanted()
 
     @property
     def left(self) -> dict[bytes, Left]:
         return self.folders.left
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """What could not even be looked at."""
+        return tuple(
+            os.fsdecode(path) for path, (why, _, _) in self.folders.left.items() if why == UNREADABLE
+        )
+
+    @property
+    def exposed(self) -> tuple[NotKept, ...]:
+        """What is there, is not kept, and would be lost, the largest first."""
+        return exposed(self.folders.left)
 
 
 class NotReady(Exception):
@@ -112,6 +114,7 @@ class HiddenWalk:
         self._old = old if old is not None and old.rules == fingerprint else HiddenFolders()
         self.new = HiddenFolders(rules=fingerprint)
         status = os.fstat(root)
+        self._device = status.st_dev
         self._telling = status.st_dev if directory_times_are_reliable(status.st_dev) else None
         self._fresh: list[tuple[bytes, int]] = []  # rows that may change again and look the same
         self._now = time.time_ns()
@@ -129,7 +132,7 @@ class HiddenWalk:
                 if found is not None:
                     self.new.roots.append(full)
                     counts[full] = found
-                    self._reduce(counts)
+                    leave_largest(self.new, counts, self._limits.files)
             else:
                 loose.setdefault(path, []).append(name)
         for path, names in loose.items():
@@ -137,10 +140,10 @@ class HiddenWalk:
             if folder is not None and folder.names:
                 self.new.folders[path] = folder
                 counts[path] = len(folder.names)
-                self._reduce(counts)
+                leave_largest(self.new, counts, self._limits.files)
         self.new.roots = [root for root in self.new.roots if root not in self.new.left]
         self._settle()
-        self._bound_bytes()
+        bound_bytes(self.new, self._limits)
         self.new.id = self._identity()
         changed = self.new.id != self._old.id
         since = max((folder.ctime_ns for _, folder in self._view.folders()), default=0)
@@ -169,7 +172,7 @@ class HiddenWalk:
                 return self._enter(full, name, parent, beside, 0)
             except OSError as error:
                 if not isinstance(error, FileNotFoundError | NotADirectoryError):
-                    self.new.left[full] = ("unreadable", 0, 0)
+                    self.new.left[full] = (UNREADABLE, 0, 0)
                 return None
 
     def _enter(
@@ -191,6 +194,8 @@ class HiddenWalk:
             status = os.fstat(child)
             if (status.st_dev, status.st_ino) in self._avoid:
                 return None
+            if status.st_dev != self._device and not os.listdir(child):
+                return None  # a sandbox laid it over a name; see `walk.py`
             if full not in self._old.folders and (reason := self._remakeable(name, beside, child)):
                 self.new.left[full] = (f"{REMAKEABLE}: {reason}", 0, 0)
                 return None
@@ -229,11 +234,11 @@ class HiddenWalk:
                 found = self._enter(below, name, directory, beside, depth + 1)
             except OSError as error:
                 if not isinstance(error, FileNotFoundError | NotADirectoryError):
-                    self.new.left[below] = ("unreadable", 0, 0)
+                    self.new.left[below] = (UNREADABLE, 0, 0)
                 continue
             if found:
                 counts[below] = found
-                self._reduce(counts)
+                leave_largest(self.new, counts, self._limits.files)
                 if path not in self.new.folders:
                     return None
         return sum(counts.values())
@@ -274,22 +279,34 @@ class HiddenWalk:
             if entry.is_dir(follow_symlinks=False):
                 folder.folders.append(name)
                 continue
-            with contextlib.suppress(OSError):  # gone since it was listed
+            with self._named(path, name):
                 self._row(path, folder, name, entry.stat(follow_symlinks=False))
         return folder
+
+    @contextlib.contextmanager
+    def _named(self, path: bytes, name: bytes) -> Iterator[None]:
+        """What is gone since it was listed is no loss; what cannot be looked at is one."""
+        try:
+            yield
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError:
+            self.new.left[path + b"/" + name if path else name] = (UNREADABLE, 0, 0)
 
     def _files(self, path: bytes, names: list[bytes]) -> HiddenFolder | None:
         """Hidden files of a directory that is visible."""
         self._in_time()
-        try:
-            directory = _open_below(self._root, path)
-        except OSError:
+        directory = -1
+        for name in names[:1]:
+            with self._named(path, name):
+                directory = _open_below(self._root, path)
+        if directory < 0:
             return None
         try:
             folder = HiddenFolder()
             for name in sorted(names):
                 if not _is_index(name, names):
-                    with contextlib.suppress(OSError):
+                    with self._named(path, name):
                         self._row(path, folder, name, os.lstat(name, dir_fd=directory))
             old = self._old.folders.get(path)
             return old if old is not None and old.row() == folder.row() else folder
@@ -303,40 +320,6 @@ class HiddenWalk:
             folder.add(name, status)
         elif not stat.S_ISDIR(status.st_mode):
             self.new.left[path + b"/" + name if path else name] = ("special", 0, 0)
-
-    # ── budgets ────────────────────────────────────────────────────────────────────────────────────
-
-    def _reduce(self, counts: dict[bytes, int]) -> None:
-        """Leave the largest of these out until the rest is within the number of files."""
-        while sum(counts.values()) > self._limits.files:
-            largest = max(counts, key=lambda path: (counts[path], path))
-            below = largest + b"/"
-            gone = [path for path in self.new.folders if path == largest or path.startswith(below)]
-            files = sum(len(self.new.folders[path].names) for path in gone)
-            size = sum(self.new.folders[path].size for path in gone)
-            for path in gone:
-                del self.new.folders[path]
-            self.new.left = {path: why for path, why in self.new.left.items() if not path.startswith(below)}
-            self.new.left[largest] = (TOO_MANY, files, size)
-            del counts[largest]
-
-    def _bound_bytes(self) -> None:
-        """Files over the limit go, then the largest, until the rest is within the budget."""
-        limits, total = self._limits, self.new.size()
-        sizes_of = (max(folder.marks[2::WIDTH], default=0) for folder in self.new.folders.values())
-        largest = max(sizes_of, default=0)
-        if largest <= limits.largest and total <= limits.bytes:
-            return
-        sizes = [
-            (folder.marks[WIDTH * place + 2], path + b"/" + name if path else name)
-            for path, folder in self.new.folders.items()
-            for place, name in enumerate(folder.names)
-        ]
-        for size, path in sorted(sizes, reverse=True):
-            if size <= limits.largest and total <= limits.bytes:
-                break
-            self.new.left[path] = (TOO_LARGE if size > limits.largest else BUDGET, 1, size)
-            total -= size
 
     # ── what it comes to ───────────────────────────────────────────────────────────────────────────
 
@@ -371,6 +354,9 @@ class HiddenWalk:
         found = hashlib.blake2b(digest_size=12)
         for path in sorted(self.new.folders):
             found.update(self.new.folders[path].digest(path, without.get(path, set())))
+        # What comes under the budget, or over it, is another state, though nothing that is kept changed.
+        for one in sorted(exposed(self.new.left), key=lambda one: one.path):
+            found.update(os.fsencode(f"{one.reason}\0{one.path}\0"))
         return found.hexdigest()
 
 
@@ -405,11 +391,13 @@ def look_at_hidden(
 
     `view` is a full pass that was just made, `directory` ours for the project.
     """
-    walk = HiddenWalk(root, view, rules, limits, HiddenFolders.load(directory))
+    old = HiddenFolders.load(directory)
+    walk = HiddenWalk(root, view, rules, limits, old)
     try:
         look = walk.run()
     except NotReady:
         return None
-    if look.changed or walk.touched:
+    if look.changed or walk.touched or old is None or look.left != old.left:
         look.folders.save(directory)
+        write_left(directory, look.exposed)
     return look

@@ -21,6 +21,8 @@ from isal import isal_zlib
 from safekept.core.files import quick_write
 from safekept.core.records import dataclass
 
+from .hidden_left import Left
+
 NAME = "hidden"
 _MAGIC = b"safekept hidden 1\n"
 #: Numbers per row: change time, modification time, size.
@@ -49,7 +51,12 @@ class HiddenFolder:
 
     @property
     def size(self) -> int:
-        return sum(self.marks[2::WIDTH])
+        return sum(self.sizes)
+
+    @property
+    def sizes(self) -> array[int]:
+        """Of the files, in the order of their names."""
+        return self.marks[2::WIDTH]
 
     def changed_at(self, place: int) -> int:
         """The time of the last change of one file."""
@@ -84,10 +91,6 @@ class HiddenFolder:
         else:
             found.update(b"\0".join(self.names) + self.modes.tobytes() + self.marks.tobytes())
         return found.digest()
-
-
-#: Why something hidden is not kept: files and bytes as far as they were counted.
-Left = tuple[str, int, int]
 
 
 @dataclass(slots=True)

@@ -17,8 +17,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from safekept.core.files.small import is_short, read_regular, read_start
+from safekept.core.platform.rights import bound_memory
 
-from ..store.git import bound_memory, find_git, git_command, git_environment
+from ..store.git import MOST_MEMORY, find_git, git_command, git_environment
 
 if TYPE_CHECKING:
     import subprocess
@@ -186,7 +187,7 @@ class Ignore:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
             )
-            bound_memory(self._process.pid)
+            bound_memory(self._process.pid, MOST_MEMORY)
         return self._process
 
     def close(self) -> None:

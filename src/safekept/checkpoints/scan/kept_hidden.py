@@ -10,10 +10,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
+from safekept.core.errors import BAD_SHAPE
 from safekept.core.files import durable_write, write_all
+from safekept.core.platform.syncing import sync_file
 from safekept.core.records import dataclass
 
 from ..checkpoint import Checkpoint
@@ -32,6 +34,8 @@ class KeptLook:
     files: int = 0
     bytes: int = 0
     moved: tuple[str, ...] = ()  # files that changed while they were kept: they may be younger than the look
+    left: tuple[tuple[str, str], ...] = ()  # what was there and was not kept: path and reason, the largest
+    missing: tuple[str, ...] = ()  # what could not be read, or was locked: it is not in the snapshot
 
     def as_dict(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in self.__slots__}
@@ -47,10 +51,9 @@ class KeptHidden:
             with open(self.path, "rb") as file:
                 lines = file.readlines()
             for line in lines:
-                with contextlib.suppress(ValueError, TypeError, KeyError):
-                    fields = json.loads(line)
-                    one = KeptLook(**{name: fields[name] for name in KeptLook.__slots__ if name in fields})
-                    self.looks[one.look] = replace(one, moved=tuple(one.moved))
+                with contextlib.suppress(*BAD_SHAPE):
+                    one = _read(json.loads(line))
+                    self.looks[one.look] = one
 
     def of(self, point: Checkpoint) -> KeptLook | None:
         """What holds the hidden half of a checkpoint; None where nothing does."""
@@ -70,7 +73,7 @@ class KeptHidden:
         )
         try:
             write_all(descriptor, line)
-            os.fsync(descriptor)
+            sync_file(descriptor)
         finally:
             os.close(descriptor)
 
@@ -85,6 +88,21 @@ class KeptHidden:
     def drop(self, snapshot: str) -> None:
         """Drop the lines of one snapshot."""
         self.keep_only(lambda one: one.snapshot != snapshot)
+
+
+def _read(fields: Mapping[str, Any]) -> KeptLook:
+    """One line. Raises one of BAD_SHAPE."""
+    look, snapshot = fields["look"], fields["snapshot"]
+    moved, missing = tuple(fields.get("moved", ())), tuple(fields.get("missing", ()))
+    time_ns, since_ns = fields["time_ns"], fields["since_ns"]
+    files, size = fields.get("files", 0), fields.get("bytes", 0)
+    left = tuple((path, reason) for path, reason in fields.get("left", ()))
+    named = (look, snapshot, *moved, *missing, *(one for row in left for one in row))
+    if not all(isinstance(one, str) for one in named):
+        raise TypeError("a name that is none")
+    if not all(type(one) is int for one in (time_ns, since_ns, files, size)):
+        raise TypeError("a number that is none")
+    return KeptLook(look, snapshot, time_ns, since_ns, files, size, moved, left, missing)
 
 
 def _lines(looks: Iterable[KeptLook]) -> bytes:

@@ -15,7 +15,7 @@ import os
 import stat
 from array import array
 
-from safekept.core.files import kind_of_filesystem
+from safekept.core.platform.filesystems import kind_of_filesystem
 
 from ..checkpoint import Skipped
 from ..store.objects import NOTHING

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .repositories.moves import STAYS
     from .repositories.planning import plan_repositories
     from .repositories.state import same_repositories
-    from .repository import StoreUnusable, belt_of
+    from .repository import StoreUnusable, belt_of, repositories_belt
     from .store import Store
     from .tree_state import TreeState
 
@@ -24,7 +24,7 @@ __getattr__ = doors(
         "repositories.moves": "STAYS",
         "repositories.planning": "plan_repositories",
         "repositories.state": "same_repositories",
-        "repository": "StoreUnusable belt_of",
+        "repository": "StoreUnusable belt_of repositories_belt",
         "store": "Store",
         "tree_state": "TreeState",
     },

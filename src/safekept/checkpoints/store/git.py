@@ -6,7 +6,6 @@ prompts, and never a repository that git looked for by itself: the project may b
 
 from __future__ import annotations
 
-import contextlib
 import os
 from typing import TYPE_CHECKING
 
@@ -28,7 +27,7 @@ _SETTINGS = (
 )
 #: Seconds that git may take for anything at all; whoever can wait less says so.
 LONGEST = 3600.0
-_MOST_MEMORY = 1 << 30
+MOST_MEMORY = 1 << 30
 _PLACES = "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin:/opt/local/bin"
 
 
@@ -69,14 +68,6 @@ def git_command(git: str, *words: str, settings: tuple[str, ...] = ()) -> list[s
     for setting in (*_SETTINGS, *settings):
         command += ["-c", setting]
     return [*command, *words]
-
-
-def bound_memory(pid: int) -> None:
-    """Bound the memory of a git that reads files of a project, where the system can do that."""
-    with contextlib.suppress(ImportError, AttributeError, OSError, ValueError):
-        import resource
-
-        resource.prlimit(pid, resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
 
 
 def run_git(

@@ -18,6 +18,7 @@ from typing import Self
 from isal import isal_zlib
 
 from safekept.core.files import fsync_directory, temporary_name, write_all
+from safekept.core.platform.syncing import sync_file
 
 from .objects import object_id
 
@@ -146,8 +147,8 @@ class PackWriter:
         try:
             write_all(index_descriptor, index)
             if self._durable:
-                os.fsync(descriptor)
-                os.fsync(index_descriptor)
+                sync_file(descriptor)
+                sync_file(index_descriptor)
         finally:
             os.close(index_descriptor)
         self._close()

@@ -8,11 +8,13 @@ directories that git removes when they become empty, may vanish under our hands 
 from __future__ import annotations
 
 import contextlib
+import heapq
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from safekept.core.files import fsync_directory, temporary_name, write_all
+from safekept.core.platform.syncing import sync_file
 
 from ..checkpoint import is_checkpoint_id
 
@@ -69,6 +71,37 @@ class Refs:
             names += os.listdir(self._directory(project))
         return max((name for name in names if is_checkpoint_id(name)), default="")
 
+    def newest_first(self, project: str) -> Iterator[tuple[str, str]]:
+        """Checkpoint id and commit, one at a time: the first few cost the same however many follow."""
+        loose: list[str] = []
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            loose = [name for name in os.listdir(self._directory(project)) if is_checkpoint_id(name)]
+        read = (
+            (name, self._read(os.path.join(self._directory(project), name))) for name in sorted(loose)[::-1]
+        )
+        last = ""
+        for name, commit in heapq.merge(read, self._packed_backwards(project), reverse=True):
+            if commit and name != last:  # one that is being packed is in both places
+                last = name
+                yield name, commit
+
+    def _packed_backwards(self, project: str) -> Iterator[tuple[str, str]]:
+        """The same of `packed-refs`, which is in the order of its names."""
+        try:
+            with open(self._packed_path, "rb") as file:
+                text = file.read()
+        except OSError:
+            return
+        if b" sorted" not in text[: text.find(b"\n")]:
+            yield from sorted(self._read_packed().get(project, {}).items(), reverse=True)
+            return
+        before, end = f" {PREFIX}/{project}/".encode(), len(text)
+        while (end := text.rfind(before, 0, end)) >= 0:
+            begin = end + len(before)
+            name = text[begin : text.find(b"\n", begin)].decode("utf-8", "replace")
+            if is_checkpoint_id(name):
+                yield name, _commit(text[max(0, end - 40) : end])
+
     def create(self, project: str, checkpoint: str, commit: str, scratch: str, durable: bool = True) -> None:
         """Make a ref. It is there, whole and durable, when this returns."""
         directory = self._directory(project)
@@ -78,7 +111,7 @@ class Refs:
             try:
                 write_all(descriptor, commit.encode() + b"\n")
                 if durable:
-                    os.fsync(descriptor)
+                    sync_file(descriptor)
             finally:
                 os.close(descriptor)
             for attempt in range(20):
@@ -167,7 +200,7 @@ class Refs:
                         if not skip:
                             kept.append(line)
                 write_all(descriptor, b"".join(kept))
-                os.fsync(descriptor)
+                sync_file(descriptor)
             finally:
                 os.close(descriptor)
             os.rename(lock, self._packed_path)
@@ -232,7 +265,7 @@ def pack_refs(refs: Refs, at_least: int = _ENOUGH) -> int:
             for name in sorted(packed, key=os.fsencode):
                 lines += packed[name]
             write_all(descriptor, ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape"))
-            os.fsync(descriptor)
+            sync_file(descriptor)
         finally:
             os.close(descriptor)
         os.rename(lock, path)

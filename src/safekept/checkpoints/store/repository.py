@@ -79,6 +79,7 @@ DIRECTORIES = ("objects/pack", "objects/info", "refs/heads", "refs/safekept", "i
 #: The directories that a seat belt closes, beside the root. What lies beside the repository only costs time.
 _CLOSED = ("objects", "objects/*", "refs", "refs/*", "refs/safekept/*", "info")
 _BELT = "info/safekept-belt"
+_CLOSED_REPOSITORIES = ("*", "*/objects", "*/objects/pack", "*/objects/info", "*/refs", "*/info")
 
 
 class StoreUnusable(SafekeptError):
@@ -88,6 +89,11 @@ class StoreUnusable(SafekeptError):
 def belt_of(directory: str, wanted: bool | None = None) -> Belt:
     """The seat belt of the repository in that directory."""
     return Belt(directory, _CLOSED, _BELT, wanted)
+
+
+def repositories_belt(directory: str, wanted: bool | None = None) -> Belt:
+    """The seat belt of what is held of the projects' own repositories, beside the checkpoint store."""
+    return Belt(os.path.join(directory, "repositories"), _CLOSED_REPOSITORIES, "belt", wanted)
 
 
 def prepare_repository(directory: str, belt: Belt) -> list[str]:

@@ -19,6 +19,7 @@ from typing import Self
 
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import durable_write, private_directory, sweep_temporaries
+from safekept.core.journal import Journal
 from safekept.core.next_step import NextStep, Step
 
 from ..checkpoint import (
@@ -38,7 +39,7 @@ from .objects import BadObject, decode_commit
 from .pack_reader import BadPack
 from .quarantine import mend_quarantine
 from .refs import PREFIX, Refs
-from .repository import IDENTITY, belt_of, prepare_repository
+from .repository import IDENTITY, belt_of, prepare_repository, repositories_belt
 from .tree_state import Change, TreeReader, TreeState
 
 _LEDGER = "ledger"
@@ -76,7 +77,16 @@ class Store:
     def close(self) -> None:
         """Let go of mapped files; may be called twice."""
         self.objects.close()
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Nothing more is written: close what the user wants closed, the projects' repositories too.
+
+        Those of the first checkpoint of all were held before this store knew that it is wanted.
+        """
         self.belt.let_go()
+        if self.belt.wanted:
+            repositories_belt(self.directory, True).let_go()
 
     def __enter__(self) -> Self:
         return self
@@ -135,11 +145,8 @@ class Store:
         for name, commit in refs.items():
             checkpoint = known.get((name, commit))
             if checkpoint is None:
-                try:
-                    checkpoint = self._checkpoint(commit)
-                except BadObject as error:
-                    self.listener(Event("list", path=project, text=f"checkpoint {name} is damaged: {error}"))
-                    self._note(f"checkpoint {name} cannot be read: {error}")
+                checkpoint = self._read_named(project, name, commit)
+                if checkpoint is None:
                     continue
                 learned.append(checkpoint)
             if checkpoint.project == project and checkpoint.id == name:
@@ -149,8 +156,38 @@ class Store:
                 self.note(learned)
         return sorted(found, key=lambda checkpoint: (checkpoint.time_ns, checkpoint.id), reverse=True)
 
+    def newest_first(self, project: str) -> Iterator[Checkpoint]:
+        """The same, one at a time: the first few cost the same whatever there is behind them."""
+        identity = project_id(project)
+        ledger = self._ledger_backwards(identity)
+        known: dict[tuple[str, str], Checkpoint] = {}
+        for name, commit in self.refs.newest_first(identity):
+            while (name, commit) not in known and (noted := next(ledger, None)) is not None:
+                known.setdefault((noted.id, noted.commit), noted)
+                if noted.id < name:
+                    break  # it is not noted where it should be
+            checkpoint = known.pop((name, commit), None) or self._read_named(project, name, commit)
+            if checkpoint is not None and checkpoint.project == project and checkpoint.id == name:
+                yield checkpoint
+
+    def called(self, project: str, name: str) -> Checkpoint | None:
+        """The checkpoint with this very id; no list is read for it. None where there is none."""
+        commit = self.refs.get(project_id(project), name)
+        found = self._read_named(project, name, commit) if commit else None
+        return found if found is not None and (found.project, found.id) == (project, name) else None
+
+    def _read_named(self, project: str, name: str, commit: str) -> Checkpoint | None:
+        try:
+            return self._checkpoint(commit)
+        except BadObject as error:
+            self.listener(Event("list", path=project, text=f"checkpoint {name} is damaged: {error}"))
+            self._note(f"checkpoint {name} cannot be read: {error}")
+            return None
+
     def find(self, project: str, prefix: str) -> Checkpoint:
         """The checkpoint of this project whose id begins like that. Raises NoSuchCheckpoint."""
+        if is_checkpoint_id(prefix) and (one := self.called(project, prefix)) is not None:
+            return one  # a whole id: no list is needed
         found = []
         if is_checkpoint_id(prefix, SHORTEST_PREFIX):
             found = [point for point in self.checkpoints(project) if point.id.startswith(prefix)]
@@ -251,17 +288,21 @@ class Store:
         sweep_temporaries(os.path.join(self.directory, "projects", project_id(project)))
 
     def _read_ledger(self, identity: str) -> dict[tuple[str, str], Checkpoint]:
-        known = {}
-        with (
-            contextlib.suppress(OSError),
-            open(os.path.join(self.directory, "projects", identity, _LEDGER), "rb") as file,
-        ):
-            for line in file:
-                with contextlib.suppress(ValueError, KeyError, TypeError):
-                    facts = json.loads(line)
-                    checkpoint = from_facts(facts, str(facts["commit"]))
-                    known[checkpoint.id, checkpoint.commit] = checkpoint
+        known: dict[tuple[str, str], Checkpoint] = {}
+        for one in self._ledger_backwards(identity):
+            known.setdefault((one.id, one.commit), one)
         return known
+
+    def _ledger_backwards(self, identity: str) -> Iterator[Checkpoint]:
+        ledger = Journal(os.path.join(self.directory, "projects", identity, _LEDGER))
+        with contextlib.suppress(OSError):
+            for line in ledger.lines_backwards():
+                try:
+                    facts = json.loads(line)
+                    noted = from_facts(facts, str(facts["commit"]))
+                except (ValueError, KeyError, TypeError):
+                    continue  # torn, or of another version
+                yield noted
 
     def _checkpoint(self, commit: str) -> Checkpoint:
         return from_message(decode_commit(self._commit(commit), commit)[1], commit)

@@ -9,7 +9,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
 from safekept.core.errors import SafekeptError
-from safekept.core.next_step import NextStep
+from safekept.core.next_step import NextStep, Step
 from safekept.core.records import dataclass
 
 from ..checkpoint import Checkpoint, Skipped
@@ -17,7 +17,8 @@ from ..project import holds_too_much
 from ..store.repository import StoreUnusable
 
 if TYPE_CHECKING:
-    from ..scan.hidden import HiddenLimits, HiddenLook
+    from ..scan.hidden import HiddenLook
+    from ..scan.hidden_left import HiddenLimits
 
 
 class ProjectGone(SafekeptError):
@@ -131,14 +132,21 @@ def too_many_files(project: str, limit: int) -> TooManyFiles:
 
 
 def store_unusable(directory: str, error: OSError) -> StoreUnusable:
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     return StoreUnusable(
         f"The checkpoint could not be stored in `{directory}`: {error.strerror or error}",
         kept="The project was not touched; earlier checkpoints are not affected",
-        next_steps=(
-            NextStep("checkpoint prune", before="Make room:")
-            if full
-            else "Make the place writable; the next turn tries again",
-        ),
+        next_steps=_ways_out(error.errno),
         path=directory,
     )
+
+
+def _ways_out(number: int | None) -> tuple[Step, ...]:
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return (NextStep("checkpoint prune", before="Make room:"),)
+    if number == errno.EPERM and os.geteuid() == 0:
+        # The seat belt of root is an attribute, and only root outside may take it off.
+        return (
+            "A container, or the sandbox of an agent, cannot open what root closed: run the command outside",
+            NextStep("settings", ("seat_belt", "false"), before="Or leave the stores open from now on:"),
+        )
+    return ("Make the place writable; the next turn tries again",)

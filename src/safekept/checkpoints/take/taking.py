@@ -125,7 +125,7 @@ def take(
             try:
                 taken = taking.take(start, named or (), full, walked, always)
             finally:
-                store.belt.let_go()
+                store.let_go()
     except WriteFailed as failure:
         raise store_unusable(store.directory, failure.error) from failure
     except OSError as error:

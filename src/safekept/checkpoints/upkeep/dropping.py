@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 
 from safekept.core.files import durable_write, write_all
 from safekept.core.locks import process_lock
+from safekept.core.platform.syncing import sync_file
 from safekept.core.records import dataclass
 
 from ..checkpoint import Checkpoint
@@ -126,7 +127,7 @@ def _note(directory: str, lines: list[str]) -> None:
     try:
         # A line that a killed process left unfinished must not swallow the first of ours.
         write_all(descriptor, ("\n" + "\n".join(lines) + "\n").encode())
-        os.fsync(descriptor)
+        sync_file(descriptor)
     finally:
         os.close(descriptor)
 
@@ -211,7 +212,7 @@ def _shorten_ledger(store: Store, place: str, identity: str) -> None:
             lines = sum(1 for line in file if line.strip())
         points = store.checkpoints(project) if project else []
         if points and lines > 2 * len(points) + 32:
-            durable_write(path, b"".join(json.dumps(p.as_dict()).encode() + b"\n" for p in points))
+            durable_write(path, b"".join(json.dumps(p.as_dict()).encode() + b"\n" for p in reversed(points)))
 
 
 # Checkpoints that were dropped and whose content is still there get their refs again. Under the lock of

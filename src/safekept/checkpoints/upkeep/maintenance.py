@@ -21,7 +21,7 @@ from dataclasses import asdict, field
 from safekept.core.errors import SafekeptError
 from safekept.core.files import free_bytes
 from safekept.core.locks import AlreadyRunning, process_lock
-from safekept.core.processes.detached import run_detached
+from safekept.core.processes.process import run_detached
 from safekept.core.records import dataclass
 
 from ..store.quarantine import maintenance_lock

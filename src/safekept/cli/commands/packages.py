@@ -1,4 +1,4 @@
-"""Packages that only one command needs, and how whoever called it gets them."""
+"""Packages that only one command needs, and the command that installs them."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def completion_command(shell: str, words: tuple[str, ...], answer: bool) -> int:
     try:
         found = complete(cli, words)
     except Exception:
-        return 0  # whoever presses Tab wants no error
+        return 0  # pressing Tab shows no error
     last = words[-1] if words else ""
     # fish replaces the whole word, the others what stands behind the sign.
     prefix = last[: last.index("=") + 1] if shell == "fish" and last.startswith("--") and "=" in last else ""

@@ -12,6 +12,7 @@ from safekept.core.files import durable_write
 from safekept.core.files.small import read_start
 from safekept.core.next_step import NextStep
 from safekept.core.owner import held_output
+from safekept.core.platform.system import on_macos
 
 from ..console import Console, path_text, size_text
 from .packages import installing
@@ -122,7 +123,7 @@ def _ready(console: Console, link: str, allow_changes: bool, no_open: bool) -> N
 
 def _open(link: str) -> bool:
     """Whether a browser was started; never where nobody sits before a screen."""
-    screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform == "darwin"
+    screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or on_macos()
     if not screen or os.environ.get("SSH_CONNECTION"):
         return False
     import webbrowser

@@ -23,8 +23,8 @@ from safekept.core.next_step import NextStep, Step
 from ..console import count_text, path_text, size_text
 from ..screen import Screen
 from ..words.connecting import host_lines
-from ..words.keys import revoke_step
-from ..words.remarks import amount_text, left_out_bytes
+from ..words.kit import revoke_step
+from ..words.remarks import amount_text, left_out_bytes, not_kept_text
 from ..words.snapshots import incomplete_text
 from .growth import sparkline
 
@@ -131,6 +131,9 @@ def _show_home(screen: Screen, status: Status, home: HomeStatus) -> None:
         why = here[0].here if len({one.here for one in here}) == 1 else "would be lost with this machine"
         screen.fact("Copy here", f"{_copies(here, status.time)}; {'it' if len(here) == 1 else 'each'} {why}")
     screen.fact("Proven", _proven(screen, home, now))
+    for fewer in home.now.fewer():
+        before = f"{path_text(fewer.fall.text)} since snapshot {fewer.snapshot}:"
+        screen.fact("Fewer", NextStep("snapshot diff", (fewer.snapshot, *home.named), before=before))
     if unread := home.now.unread:
         what = screen.path(unread[0]) + (f" and {len(unread) - 1:,} more" if len(unread) > 1 else "")
         screen.fact("Contents", NextStep("doctor", home.named, before=f"of {what} not looked at:"))
@@ -327,6 +330,18 @@ def _show_projects(screen: Screen, status: Status) -> None:
         screen.fact("", f"{screen.path(one.project)} {word}: {what}")
     if len(troubled) > _TROUBLED:
         screen.fact("", NextStep("checkpoint status", before=f"… and {len(troubled) - _TROUBLED:,} more:"))
+    gone = [one for one in kept.projects if one.gone]
+    for one in gone[:_TROUBLED]:
+        back = NextStep("rollback", ("--dir", one.project), before=f"{screen.path(one.project)}:")
+        screen.fact("Gone", back)
+    if len(gone) > _TROUBLED:
+        screen.fact("", NextStep("rebuild", ("--dry-run",), before=f"… and {len(gone) - _TROUBLED:,} more:"))
+    exposed = [one for one in kept.projects if one.here and (one.left_out or one.hidden_trouble)]
+    for one in exposed[:_TROUBLED]:
+        what = one.hidden_trouble or (not_kept_text(one.left_out) if one.left_out else "")
+        screen.fact("Not kept", f"of {screen.path(one.project)}: {what}")
+    if len(exposed) > _TROUBLED:
+        screen.fact("", f"… and of {count_text(len(exposed) - _TROUBLED, 'more project')}")
 
 
 def _show_agents(screen: Screen, status: Status) -> None:
@@ -365,6 +380,8 @@ def _show_rest(screen: Screen, status: Status) -> None:
         screen.fact("Schedule", f"will not run: {schedule.trouble}", top=True)
     else:
         screen.fact("Schedule", _runs(schedule, now), top=True)
+        if schedule.other_times:
+            screen.fact("", NextStep("schedule install", before=f"{schedule.other_times}:"))
     journal = status.journal
     if journal.problem:
         screen.fact("Journal", f"{screen.path(journal.path)} cannot be read: {journal.problem}", top=True)

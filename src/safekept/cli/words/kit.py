@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from safekept.actions.vault.keys.keys import ListedKey
 from safekept.core.next_step import NextStep
 
-from ..console import Console, path_text
+from ..console import Console, count_text, path_text
 
 if TYPE_CHECKING:
     from safekept.actions.vault.keys.kit_record import KitStatus
@@ -36,3 +38,21 @@ def show_kit(console: Console, kits: KitStatus) -> None:
 
 def kit_document(kits: KitStatus) -> dict[str, object]:
     return {"rewritten": list(kits.files) if kits.rewritten else [], "outdated": kits.outdated or None}
+
+
+# Words about the keys of a vault.
+
+
+def revoke_step(old: Sequence[ListedKey]) -> NextStep:
+    """How the key of a machine that this one took the place of is taken away, in one sentence."""
+    first, *others = old
+    many = count_text(len(old), "key of a machine", "keys of machines")
+    whose = path_text(", ".join(dict.fromkeys(key.person for key in old)))
+    more = f", then {', '.join(key.id[:8] for key in others)}" if others else ""
+    more += ". An older kit opens nothing then: throw it away"
+    return NextStep(
+        "vault key remove",
+        (first.id[:8],),
+        before=f"{many} before this one ({whose}). If you do not have that machine any more:",
+        after=more,
+    )

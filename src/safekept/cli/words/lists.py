@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shlex
 import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -11,6 +13,7 @@ import click
 
 from safekept.core.ages import ago_text, minute_text
 from safekept.core.errors import ConsentNeeded
+from safekept.core.next_step import NextStep
 
 from ..console import Console, count_text, path_text
 
@@ -92,7 +95,54 @@ def listing(console: Console, label: str, lines: Iterable[str]) -> None:
 
 def directory_of(given: str) -> str:
     """The directory that is meant: the one given, else the one stood in."""
-    return os.path.abspath(os.path.expanduser(given)) if given else os.getcwd()
+    given = os.path.expanduser(given)
+    return os.path.normpath(given if os.path.isabs(given) else os.path.join(standing_in(), given))
+
+
+def standing_in() -> str:
+    """The directory stood in; where that was deleted, the path that it had."""
+    if path := _current() or _deleted():
+        return path
+    from safekept.actions.projects.project import NoSuchDirectory
+
+    raise NoSuchDirectory(
+        "The directory that you stand in is gone, and nothing says which it was",
+        kept="Nothing was changed",
+        next_steps=(
+            NextStep("rollback", ("--all-projects",), before="See every project that has checkpoints:"),
+            NextStep("rollback", ("--dir", "DIR"), before="Name the one that you mean:"),
+        ),
+    )
+
+
+def _current() -> str:
+    """Nothing where it was deleted."""
+    with contextlib.suppress(OSError):
+        return os.getcwd()
+    return ""
+
+
+def _deleted() -> str:
+    """The path of a deleted directory, as the system knows it; else as the shell does."""
+    from safekept.core.platform import descriptors
+
+    with contextlib.suppress(OSError):
+        descriptor = os.open(".", descriptors.WALK)
+        try:
+            path = descriptors.path_of(descriptor).removesuffix(" (deleted)")
+        finally:
+            os.close(descriptor)
+        if os.path.isabs(path):
+            return path
+    path = os.environ.get("PWD", "")
+    return path if os.path.isabs(path) and not os.path.lexists(path) else ""
+
+
+def show_where_to_stand(console: Console, place: str) -> None:
+    """A shell whose directory was deleted does not see that it is back."""
+    if not _current() and os.path.isdir(place):
+        again = path_text(shlex.quote(place))
+        console.line(f"Your shell still stands in the directory that was deleted: `cd {again}`")
 
 
 def at_directory(given: str) -> list[str]:

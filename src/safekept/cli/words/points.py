@@ -45,6 +45,7 @@ def show_timeline(
             console.line(_COUNTED)
         _show_ways_back(console, found, where, git)
     _show_moved(console, found, where)
+    _show_left_out(console, found)
     if any(row.damaged for row in found.rows):
         console.line(f"Part of it is missing from the store: `{console.command('checkpoint', 'status')}`")
     if found.hidden and not every:
@@ -61,6 +62,16 @@ def _show_moved(console: Console, found: Timeline, where: list[str]) -> None:
     back = console.command("rollback", found.moved.point.short, "--git", *where)
     console.line(f"In git since {found.moved.point.short}: {path_text(found.moved.words)}")
     console.line(f"Bring that back, too: `{back}`")
+
+
+def _show_left_out(console: Console, found: Timeline) -> None:
+    """What would be lost, named before it is."""
+    if not found.left_out.count:
+        return
+    from .remarks import not_kept_text
+
+    show = console.command("checkpoint", found.project or found.directory, "--show")
+    console.line(f"In no checkpoint: {not_kept_text(found.left_out)} (`{show}`)")
 
 
 def _show_ways_back(console: Console, found: Timeline, where: list[str], git: bool) -> None:

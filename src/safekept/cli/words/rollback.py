@@ -174,12 +174,14 @@ _UNCOVERED = {
 
 
 def _show_gone(console: Console, plan: RollbackPlan) -> None:
-    from safekept.checkpoints.checkpoint import REASONS
+    from safekept.checkpoints.points import LEFT
 
-    listing(console, "Gone", [f"{one.path}: {REASONS.get(one.reason, one.reason)}" for one in plan.gone])
+    listing(console, "Gone", [f"{one.path}: {one.detail or LEFT[one.reason]}" for one in plan.gone])
     if plan.gone:
         console.fact("", "not covered then, and gone now: no checkpoint can bring that back")
-    uncovered = Counter(one.reason for one in plan.not_covered if one.reason != "git")
+    exposed = [one for one in plan.not_covered if one.reason == "not-kept"]
+    listing(console, "Not kept", [f"{one.path}: {one.detail}" for one in exposed])
+    uncovered = Counter(one.reason for one in plan.not_covered if one.reason not in ("git", "not-kept"))
     if uncovered:
         why = ", ".join(_UNCOVERED.get(reason, reason) for reason, _ in uncovered.most_common())
         files = count_text(uncovered.total(), "file")
@@ -257,7 +259,7 @@ def _show_landing(console: Console, undone: Undone, request: UndoRequest) -> Non
 
         listing(console, "Returns", plan.returns)
         listing(console, "Goes", plan.goes)
-        listing(console, "Removes", wrappers_going(undone.change.facts))
+        listing(console, "Removes", wrappers_going(undone.change.landed))
     else:
         console.heading(f"Taken back in {path_text(plan.home)}")
         console.fact("What", f"the {_of(undone.change)}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from safekept.actions.schedule.host_start import CRON_STOPPED, start_cron
 from safekept.actions.setup.steps import SetupStep
 from safekept.actions.setup.survey import Survey
-from safekept.actions.vault.keys.kit_name import kept_beside
+from safekept.actions.vault.keys.kit_record import kept_beside
 from safekept.core.ages import seconds_text
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         durable_write,
         free_bytes,
         fsync_directory,
-        kind_of_filesystem,
         link_once,
         numbered_name,
         private_directory,
@@ -23,9 +22,7 @@ if TYPE_CHECKING:
         read_exactly,
         remove_quietly,
         rename_to_free_name,
-        start_writeback,
         sweep_temporaries,
-        sync_filesystem,
         temporary_name,
         write_all,
     )
@@ -34,8 +31,8 @@ __getattr__ = doors(
     __name__,
     {
         "durable": "DurableFile NOT_THERE NoRoom TEMPORARY_PREFIX durable_directories durable_file "
-        "durable_write free_bytes fsync_directory kind_of_filesystem link_once numbered_name "
-        "private_directory quick_write read_exactly remove_quietly rename_to_free_name start_writeback "
-        "sweep_temporaries sync_filesystem temporary_name write_all",
+        "durable_write free_bytes fsync_directory link_once numbered_name "
+        "private_directory quick_write read_exactly remove_quietly rename_to_free_name "
+        "sweep_temporaries temporary_name write_all",
     },
 )

@@ -20,12 +20,13 @@ import errno
 import fcntl
 import os
 import stat
-import struct
 import threading
 import time
 from collections.abc import Sequence
 
-from .durable import durable_write, kind_of_filesystem, remove_quietly
+from ..platform.attributes import set_immutable
+from ..platform.filesystems import kind_of_filesystem
+from .durable import durable_write, remove_quietly
 
 _ON, _OPEN = b"on\n", b"open\n"
 _WRITABLE, _SEVERAL = 0o222, stat.S_ISVTX
@@ -35,13 +36,10 @@ _OWN_DISKS = frozenset("ext2 ext3 ext4 xfs btrfs zfs f2fs bcachefs tmpfs overlay
 #: Seconds for which a writer waits for whoever is closing, which takes a millisecond: a process that was
 #: stopped in the middle of it stops nobody else.
 _PATIENCE = 2.0
-_LONG = struct.calcsize("l")
-_GET_FLAGS, _SET_FLAGS = 0x80006601 | _LONG << 16, 0x40006602 | _LONG << 16
-_IMMUTABLE = 0x10
 
 
 class Belt:
-    """The directories of one store. `inside`: those below the root, `data/*` for all that are in one.
+    """The directories of one store. `inside`: those below the root, parents first, `*` for all in one.
 
     `wanted`: what the user set; None: as the store has it. For several threads at once.
     """
@@ -104,7 +102,7 @@ class Belt:
         """The same for every directory, for whoever runs a program that writes anywhere in the store."""
         self.open(self.root)
         self._everywhere = True
-        for place in reversed(self._directories()):
+        for place in reversed(self.directories()):
             self.open(place)
 
     def let_go(self) -> None:
@@ -158,7 +156,7 @@ class Belt:
         """Whether nothing can be deleted here, found out by trying to put something there."""
         if not os.path.isdir(self.root):
             return False
-        return not any(_can_be_written(place) for place in (self.root, *self._directories()[:1]))
+        return not any(_can_be_written(place) for place in (self.root, *self.directories()[:1]))
 
     def possible(self) -> bool:
         """Whether a belt can be worn here: our own directory, on a disk that this machine has to itself."""
@@ -182,7 +180,7 @@ class Belt:
         everywhere = everywhere or bool(os.fstat(lock).st_mode & _SEVERAL)
         if self.wanted is False and state != "off":
             _change(lock, writable=True)
-            for place in self._directories(writable=False)[::-1]:
+            for place in self.directories(writable=False)[::-1]:
                 change_named(place, writable=True)
             remove_quietly(self._mark)
         elif self.wanted and state == "off" and self.possible():
@@ -191,9 +189,12 @@ class Belt:
             state, everywhere = "on", True
         if state == "on" and self.wanted is not False:
             ours = (place for place in sorted(self._touched, reverse=True) if self._belongs(place))
-            for place in self._directories(writable=True) if everywhere else ours:
-                change_named(place, writable=False)
-            _change(lock, writable=False)
+            places = self.directories(writable=True) if everywhere else ours
+            # A root that is closed says that everything is. Where one stays open, the root does, and the next
+            # command looks at all of them.
+            closed = [change_named(place, writable=False) for place in places]
+            if all(closed):
+                _change(lock, writable=False)
 
     def _write_mark(self, text: bytes) -> None:
         if not os.path.isdir(os.path.dirname(self._mark)):
@@ -202,29 +203,47 @@ class Belt:
         durable_write(self._mark, text, 0o400)
 
     def _belongs(self, place: str) -> bool:
-        below = os.path.relpath(place, self.root)
-        return below in self._inside or f"{os.path.dirname(below)}/*" in self._inside
+        below = os.path.relpath(place, self.root).split("/")
+        return any(_is_like(below, name.split("/")) for name in self._inside)
 
-    def _directories(self, *, writable: bool | None = None) -> list[str]:
+    def directories(self, *, writable: bool | None = None) -> list[str]:
         """All of them, those that hold others last; only those that are so. One look at each."""
         found = []
         for name in self._inside:
-            place = os.path.join(self.root, name.removesuffix("/*"))
-            with contextlib.suppress(OSError):
-                if not name.endswith("/*"):
-                    if _is(os.lstat(place).st_mode, writable):
-                        found.append(place)
-                    continue
-                # There may be hundreds, and a look by way of an open directory is the cheapest.
-                descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-                try:
-                    with os.scandir(descriptor) as listing:
-                        for item in listing:
-                            if _is(item.stat(follow_symlinks=False).st_mode, writable):
-                                found.append(f"{place}/{item.name}")
-                finally:
-                    os.close(descriptor)
+            # Whoever closes must not miss one that is open: the root then stays open, too.
+            gone = (FileNotFoundError, NotADirectoryError) if writable is True else (OSError,)
+            places = [self.root]
+            for part in name.removesuffix("/*").split("/"):
+                places = [one for place in places for one in _below(place, part, gone)]
+            for place in places:
+                with contextlib.suppress(*gone):
+                    if not name.endswith("/*"):
+                        if _is(os.lstat(place).st_mode, writable):
+                            found.append(place)
+                        continue
+                    # There may be hundreds, and a look by way of an open directory is the cheapest.
+                    descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                    try:
+                        with os.scandir(descriptor) as listing:
+                            for item in listing:
+                                if _is(item.stat(follow_symlinks=False).st_mode, writable):
+                                    found.append(f"{place}/{item.name}")
+                    finally:
+                        os.close(descriptor)
         return found[::-1]
+
+
+def _below(place: str, part: str, gone: tuple[type[OSError], ...]) -> list[str]:
+    """What a part of a pattern stands for in a directory."""
+    if part != "*":
+        return [f"{place}/{part}"]
+    with contextlib.suppress(*gone):
+        return [f"{place}/{name}" for name in os.listdir(place)]
+    return []
+
+
+def _is_like(parts: Sequence[str], name: Sequence[str]) -> bool:
+    return len(parts) == len(name) and all(one in ("*", part) for one, part in zip(name, parts, strict=True))
 
 
 def _is(mode: int, writable: bool | None) -> bool:
@@ -264,35 +283,43 @@ def _alone(descriptor: int) -> bool:
     return True
 
 
-def change_named(path: str, *, writable: bool) -> None:
-    """Open or close one directory, if it is ours and not so already; nothing else is touched."""
-    with contextlib.suppress(OSError):
+def change_named(path: str, *, writable: bool) -> bool:
+    """Open or close one directory, if it is ours and not so already; nothing else is touched.
+
+    Whether that worked, or there was nothing to do.
+    """
+    try:
         mode = os.lstat(path).st_mode
         if not stat.S_ISDIR(mode) or bool(mode & 0o200) is writable:
-            return
+            return True
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            _change(descriptor, writable=writable)
-        finally:
-            os.close(descriptor)
+    except OSError as error:
+        return error.errno == errno.ENOENT
+    try:
+        return _change(descriptor, writable=writable)
+    finally:
+        os.close(descriptor)
 
 
-def _change(descriptor: int, *, writable: bool) -> None:
+def _change(descriptor: int, *, writable: bool) -> bool:
     """What cannot be changed stays: whoever writes there then gets an error of its own."""
-    with contextlib.suppress(OSError):
+    try:
         facts = os.fstat(descriptor)
         mode = stat.S_IMODE(facts.st_mode)
         if facts.st_uid != os.geteuid() or bool(mode & 0o200) is writable:
-            return
+            return True
         if not writable:
             os.fchmod(descriptor, mode & ~(_WRITABLE | _SEVERAL))
             _set_immutable(descriptor, True)
-            return
+            return True
         try:
             os.fchmod(descriptor, mode | 0o700)
         except PermissionError:
             _set_immutable(descriptor, False)
             os.fchmod(descriptor, mode | 0o700)
+    except OSError:
+        return False
+    return True
 
 
 def set_mode_of(descriptor: int, mode: int) -> None:
@@ -312,9 +339,7 @@ def _set_immutable(descriptor: int, immutable: bool) -> None:
     if os.geteuid() != 0:
         return
     with contextlib.suppress(OSError):
-        (flags,) = struct.unpack("i", fcntl.ioctl(descriptor, _GET_FLAGS, b"\0" * 4))
-        wanted = flags | _IMMUTABLE if immutable else flags & ~_IMMUTABLE
-        fcntl.ioctl(descriptor, _SET_FLAGS, struct.pack("i", wanted))
+        set_immutable(descriptor, immutable)
 
 
 def _can_be_written(place: str) -> bool:

@@ -11,18 +11,13 @@ import errno
 import io
 import os
 from collections.abc import Iterator
-from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from ..errors import SafekeptError
+from ..platform.syncing import sync_file
 from ..processes.process import left_behind, owner_mark
-
-if TYPE_CHECKING:
-    import ctypes
 
 #: Every temporary file of ours starts like this, so that sweeping can know its own.
 TEMPORARY_PREFIX = ".safekept-tmp-"
-_SYNC_FILE_RANGE_WRITE = 2
 #: What opening a file says where there is none. Whatever else it says, there may be one.
 NOT_THERE = (FileNotFoundError, NotADirectoryError)
 
@@ -40,55 +35,12 @@ def fsync_directory(path: str) -> None:
     """Make the names in a directory durable. Filesystems that cannot say so by an error; that is fine."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(descriptor)
+        sync_file(descriptor)
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.EBADF, errno.ENOTSUP):
             raise
     finally:
         os.close(descriptor)
-
-
-def sync_filesystem(path: str) -> None:
-    """Make everything written so far on one filesystem durable, in one call.
-
-    Twenty thousand fsyncs cost minutes; one syncfs costs what the disk needs.
-    """
-    libc = _libc()
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        if not hasattr(libc, "syncfs"):
-            os.sync()
-        elif libc.syncfs(descriptor) != 0:
-            import ctypes
-
-            code = ctypes.get_errno()
-            raise OSError(code, os.strerror(code), path)
-    finally:
-        os.close(descriptor)
-
-
-def start_writeback(descriptor: int, start: int, length: int) -> None:
-    """Ask Linux to begin writing these bytes to disk, so that a sync later finds little left to do.
-
-    A hint: it neither waits nor makes anything durable, and nothing depends on the answer.
-    """
-    function = getattr(_libc(), "sync_file_range", None)
-    if function is not None:
-        import ctypes
-
-        function(
-            ctypes.c_int(descriptor),
-            ctypes.c_int64(start),
-            ctypes.c_int64(length),
-            ctypes.c_uint(_SYNC_FILE_RANGE_WRITE),
-        )
-
-
-@lru_cache(maxsize=1)
-def _libc() -> ctypes.CDLL:
-    import ctypes  # most commands never need it
-
-    return ctypes.CDLL(None, use_errno=True)
 
 
 class DurableFile(io.FileIO):
@@ -113,7 +65,7 @@ def durable_file(path: str, mode: int = 0o600, *, replace: bool = True) -> Itera
         with DurableFile(descriptor, "r+") as file:
             file.final_path = path
             yield file
-            os.fsync(file.fileno())
+            sync_file(file.fileno())
         if replace:
             os.rename(temporary, file.final_path)
         else:
@@ -206,7 +158,7 @@ def private_directory(path: str) -> None:
 def durable_directories(directory: str, root: str) -> None:
     """Make a directory below `root`, and the names on the way to it durable.
 
-    Where that fails they go again, as far as they are empty: whoever finds them takes them for durable.
+    Where that fails they go again, as far as they are empty: found later, they would be taken for durable.
     """
     os.makedirs(directory, mode=0o700, exist_ok=True)
     way = [directory]
@@ -265,13 +217,3 @@ def link_once(temporary: str, place: str) -> None:
         # It has its name. A second one that stays is known as temporary, and swept.
         with contextlib.suppress(OSError):
             os.unlink(temporary)
-
-
-def kind_of_filesystem(device: int) -> str:
-    """`ext4`, `nfs4`, … for a device number; "" where the system does not say."""
-    wanted = b"%d:%d" % (os.major(device), os.minor(device))
-    with contextlib.suppress(OSError), open("/proc/self/mountinfo", "rb") as file:
-        for line in file:
-            if line.split(b" ", 3)[2] == wanted:
-                return line.partition(b" - ")[2].split(b" ", 1)[0].decode()
-    return ""

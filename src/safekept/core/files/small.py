@@ -1,6 +1,6 @@
-"""Small files: one of somebody else's, read with care; and our own, in which something is remembered.
+"""Small files: those of others, read with care; and our own, in which something is remembered.
 
-In a project, a home or an archive's neighbourhood any name may turn out to be a pipe that nobody writes to, a
+In a project, a home or an archive's neighbourhood any name may turn out to be a pipe without a writer, a
 device, a link to either, or a file of a terabyte. Whatever is read there to learn something is read
 through here: opening never waits, only regular files count, and no more is read than the caller can use.
 

@@ -1,6 +1,6 @@
 """Reading a file that others may be writing: what came, and whether it stayed the same meanwhile.
 
-What is done about a file that did not is for whoever reads it: read it again, store it with a remark.
+What is done about a file that did not is for the caller: read it again, store it with a remark.
 """
 
 from __future__ import annotations

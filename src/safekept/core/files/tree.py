@@ -14,19 +14,17 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 from collections import OrderedDict
 from types import TracebackType
 from typing import Self
 
+from ..platform.descriptors import NAME, WALK, name_of
 from .durable import NOT_THERE
 from .stable import READ
 
-#: Opens a directory for walking only: no read permission is needed on it.
-WALK = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN_AT_ONCE = 64
 _ELSEWHERE = (".", "..")  # no links, and yet they lead away from where a name says
-_NAME = getattr(os, "O_PATH", 0) | os.O_NOFOLLOW | os.O_CLOEXEC
-_BY_DESCRIPTOR = "/proc/self/fd"
 
 
 def change_mode(parent: int, name: str, mode: int) -> None:
@@ -34,15 +32,19 @@ def change_mode(parent: int, name: str, mode: int) -> None:
     if os.chmod in os.supports_follow_symlinks:
         os.chmod(name, mode, dir_fd=parent, follow_symlinks=False)
         return
-    if not os.path.isdir(_BY_DESCRIPTOR):  # nothing here can change a mode without following
-        os.chmod(name, mode, dir_fd=parent)
-        return
     # Nothing is opened by this but the name: no lock of a database is dropped, no right to read is needed.
-    descriptor = os.open(name, _NAME, dir_fd=parent)
+    descriptor = os.open(name, NAME, dir_fd=parent) if NAME is not None else -1
     try:
-        os.chmod(f"{_BY_DESCRIPTOR}/{descriptor}", mode)
+        place = name_of(descriptor)
+        if place:
+            os.chmod(place, mode)
+        elif stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+            raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP), name)
+        else:  # nothing here can change a mode without following, if a link is put there just now
+            os.chmod(name, mode, dir_fd=parent)
     finally:
-        os.close(descriptor)
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 def _no_name(path: str) -> FileNotFoundError:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .errors import BadAddress
 
 SCHEMES = ("file:", "sftp://", "s3://", "rest:", "rclone:")
+_SCP = re.compile(r"([\w.-]+@)?(\w[\w.-]*):(?!//)(.+)", re.DOTALL)
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
@@ -41,6 +42,15 @@ class Options:
     timeout: float = 60.0  # seconds of silence after which a server counts as gone
     patience: float = 300.0  # seconds in which one operation may be tried again
     lanes: int = 0  # calls at once; 0 is what suits the place
+
+
+def scp_address(text: str, *, alias: bool = False) -> str:
+    """`user@host:path`, as people type it for scp, as an address; `alias`: `host:path`, too. Else empty."""
+    found = _SCP.fullmatch(text)
+    if found is None or not (alias or found[1]):
+        return ""
+    user, host, path = found.groups()
+    return f"sftp://{user or ''}{host}{path if path.startswith('/') else f'/~/{path}'}"
 
 
 def is_address(text: str) -> bool:

@@ -62,7 +62,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class CredentialRights:
-    """What the credential may do in a place, found out by doing it; None where nobody can say."""
+    """What the credential may do in a place, found out by doing it; None where that is unknown."""
 
     write: bool
     overwrite: bool | None = None
@@ -136,7 +136,7 @@ class ObjectStore(ABC):
         """
 
     def room(self) -> tuple[int, int] | None:
-        """Bytes free and bytes in all; None where nobody can say."""
+        """Bytes free and bytes in all; None where that is unknown."""
         return None
 
     def sweep(self, older_than: float = 86_400.0) -> Sequence[str]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from ..errors import SafekeptError
 
-#: How the system, ssh and rclone say that nobody is there.
+#: How the system, ssh and rclone say that nothing answers there.
 _NOBODY = (
     "connection refused",
     "connection timed out",

@@ -29,6 +29,7 @@ from ..files import (
     write_all,
 )
 from ..files.small import NotRegular, open_regular
+from ..platform.syncing import sync_file
 from .base import (
     CHUNK,
     Content,
@@ -41,10 +42,11 @@ from .base import (
     checked_prefix,
     valid_name,
 )
-from .errors import WHOLE, PlaceMissing, refused, unreachable
+from .errors import WHOLE, PlaceMissing, PlaceRefused, refused, unreachable
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
+_OF_THE_DISK = "lost+found"  # at the top of every ext disk, and root's alone
 _MADE = 0o600  # a file has this mode from its first byte
 #: What could not be done, in words.
 _VERBS = {
@@ -82,20 +84,35 @@ class LocalObjects(ObjectStore):
 
     def list(self, prefix: str = "") -> Iterator[Stored]:
         self._root()
-        # What somebody else put there under a name that no place can keep is none of ours.
+        # What lies there under a name that no place can keep is none of ours.
         found = self._walk(checked_prefix(prefix), temporary=False)
         yield from (one for one in found if valid_name(one.name))
+
+    def directories(self, prefix: str = "") -> Iterator[str]:
+        self._root()
+        found = self.in_directory(checked_prefix(prefix))
+        for name in sorted(name for name, facts in found if facts is None):
+            try:
+                held = any(self._walk(f"{prefix}{name}/", temporary=False))
+            except SafekeptError:  # closed to us, as `lost+found` of a disk is: it may hold something
+                held = True
+            if held:
+                yield name
 
     def _walk(self, prefix: str, temporary: bool) -> Iterator[Stored]:
         """The files below, whole ones or those under temporary names."""
         deeper = []
         for name, facts in self.in_directory(prefix):
-            if facts is None:
+            if facts is None and (prefix or name != _OF_THE_DISK):
                 deeper.append(f"{prefix}{name}/")
-            elif name.startswith(TEMPORARY_PREFIX) is temporary:
+            elif facts is not None and name.startswith(TEMPORARY_PREFIX) is temporary:
                 yield Stored(prefix + name, facts.st_size, facts.st_mtime)
         for directory in sorted(deeper):
-            yield from self._walk(directory, temporary)
+            try:
+                yield from self._walk(directory, temporary)
+            except PlaceRefused:
+                if not temporary:  # where we may not even look, we left nothing behind
+                    raise
 
     def in_directory(self, prefix: str) -> Iterator[tuple[str, os.stat_result | None]]:
         """What lies directly in a directory, if there is one: files with facts, directories with None."""
@@ -144,7 +161,7 @@ class LocalObjects(ObjectStore):
             os.close(descriptor)
 
     def write(self, name: str, content: Content, *, replace: bool = False, by_content: bool = False) -> None:
-        """`by_content`: named by the hash of its bytes; whoever else writes that name writes the same."""
+        """`by_content`: named by the hash of its bytes; every writer of that name writes the same."""
         place = self._place(name)
         directory = os.path.dirname(place)
         temporary, new = self._temporary(place), False
@@ -159,7 +176,7 @@ class LocalObjects(ObjectStore):
                 else:
                     while data := content.read(CHUNK):
                         write_all(descriptor, data)
-                os.fsync(descriptor)
+                sync_file(descriptor)
                 if self.mode != _MADE:
                     os.fchmod(descriptor, self.mode)
             finally:
@@ -177,7 +194,7 @@ class LocalObjects(ObjectStore):
             raise Taken(name) from None
         except OSError as error:
             remove_quietly(temporary)
-            if new:  # it may not outlive a power cut, and whoever finds it takes it for one that does
+            if new:  # it may not outlive a power cut, and would later be taken for one that does
                 remove_quietly(place)
             raise self._failed("write", error) from error
         except BaseException:
@@ -233,7 +250,7 @@ class LocalObjects(ObjectStore):
     def _open(self, name: str) -> tuple[int, int]:
         """A descriptor of an object, and its size."""
         try:
-            # Whoever shares the disk may have put a pipe or a link there, at which nobody is to wait.
+            # Others who share the disk may have put a pipe or a link there, on which we must not wait.
             descriptor = open_regular(self._place(name), follow=False)
             return descriptor, os.fstat(descriptor).st_size
         except NOT_THERE:
@@ -280,7 +297,10 @@ class LocalObjects(ObjectStore):
             )
         if error.errno in _DENIED:
             advice = "Mount it writable, or make it writable for you, and run it again"
-            return refused(self.path, _VERBS[verb], reason, advice)
+            if verb != "list":
+                return refused(self.path, _VERBS[verb], reason, advice)
+            directory = os.path.normpath(os.path.join(self.path, error.filename or ""))
+            return refused(directory, _VERBS[verb], reason, "Make it readable for you, and run it again")
         lost = unreachable(self.path, reason)
         lost.next_steps = (
             "See that the disk is mounted there and that every part of the path is a directory",

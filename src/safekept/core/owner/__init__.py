@@ -1,4 +1,4 @@
-"""Root works in nobody's home: a child that has become its owner does, and speaks over two pipes."""
+"""Root does not work in users' homes: a child that has become the owner does, and speaks over two pipes."""
 
 from typing import TYPE_CHECKING
 

@@ -23,6 +23,7 @@ from ..entries import EntryLost, Outcome, Remark
 from ..errors import ERROR_CODES, SafekeptError
 from ..events import Event, Listener
 from ..next_step import read_step
+from ..platform import rights
 from .ownership import Owner
 from .pipe import Handler, OwnerPipe, PipeClosed
 
@@ -162,20 +163,10 @@ def end_children() -> None:
 def become(uid: int, gid: int, groups: tuple[int, ...]) -> None:
     """Give every right away, for good. Raises where anything of root's would be left."""
     os.umask(0o077)
-    os.setgroups(list(groups))
-    os.setresgid(gid, gid, gid)
-    os.setresuid(uid, uid, uid)
-    _forbid_more_rights()
-    if os.getresuid() != (uid, uid, uid) or os.getresgid() != (gid, gid, gid) or uid == 0:
+    rights.become(uid, gid, list(groups))
+    rights.forbid_more_rights()
+    if uid == 0:
         raise PermissionError("the rights of root were not given away")
-
-
-def _forbid_more_rights() -> None:
-    """No program that is started from here gets rights by a set-user-id bit."""
-    with contextlib.suppress(OSError, AttributeError):
-        import ctypes
-
-        ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
 
 
 def exception_as_data(error: BaseException) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import stat
 from collections.abc import Iterator
 
 from ..errors import SafekeptError
+from ..platform.descriptors import name_of, path_of
 from .ownership import MOST_LINKS, open_to_others, parts_of, user_of
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -37,7 +38,8 @@ def held_output(path: str) -> Iterator[str]:
     place = _held(path, directory)
     try:
         _refuse_taken(path, name, place)
-        yield f"/proc/self/fd/{place}/{name}"
+        # Where an open directory has no name of its own, its path at this moment has to do.
+        yield os.path.join(name_of(place) or path_of(place) or directory, name)
     finally:
         os.close(place)
 

@@ -44,14 +44,14 @@ _SUDO = ("/usr/bin/sudo", "/bin/sudo", "/usr/local/bin/sudo")
 
 
 def by_root(command: str) -> str:
-    """A command that only root may run, as whoever reads it types it."""
+    """A command that only root may run, as the reader types it."""
     return command if os.geteuid() == 0 else f"sudo {command}"
 
 
 def foreign_owner(path: str) -> Owner | None:
     """Who has to do what is done at `path`; None where this process may do it itself.
 
-    None for everybody but root: whoever is not root can only do what he is allowed to anyway.
+    None for everybody but root: another user can only do what that user may do anyway.
     """
     if os.geteuid() != 0:
         return None
@@ -62,7 +62,7 @@ def foreign_owner(path: str) -> Owner | None:
 
 
 def open_to_others(path: str) -> bool:
-    """Whether somebody else can put things into a directory on the way to this place, or into it."""
+    """Whether other users can put things into a directory on the way to this place, or into it."""
     return any(facts.st_uid not in (0, os.geteuid()) or _written_by_others(facts) for facts in _way(path))
 
 
@@ -113,7 +113,7 @@ def _way(path: str) -> list[os.stat_result]:
         try:
             facts = os.lstat(here)
         except OSError:
-            break  # not there: whoever owns what is above it decides
+            break  # not there: the owner of what is above it decides
         found.append(facts)
         if stat.S_ISLNK(facts.st_mode):
             links += 1

@@ -1,4 +1,4 @@
-"""Two processes on two pipes: each may ask the other, and whoever waits for an answer answers meanwhile.
+"""Two processes on two pipes: each may ask the other, and answers while it waits for an answer.
 
 A frame is a head and a body of bytes. How a head is written differs by direction: what comes from the
 process with fewer rights is plain JSON and never anything that could run on arrival.

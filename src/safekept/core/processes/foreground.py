@@ -1,4 +1,4 @@
-"""Runs a program in the foreground as if nobody stood between it and its terminal.
+"""Runs a program in the foreground as if nothing stood between it and its terminal.
 
 It shares our process group, so what the terminal sends (Ctrl-C, Ctrl-Z, a new window size, a hang-up)
 reaches it by itself; we wait. What is sent to us alone is handed on. What we were told to ignore, as by
@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 
 from ..errors import SafekeptError
+from ..platform.rights import follows_stops, note_stop, stopped
 from ..records import dataclass
 
 # The terminal as it was: an agent that is killed in full screen leaves it unusable for the next
@@ -27,7 +28,7 @@ from ..records import dataclass
 
 @contextlib.contextmanager
 def terminal_kept() -> Iterator[None]:
-    """Afterwards its settings are as before, and it is ours again if nobody else is there to have it."""
+    """Afterwards its settings are as before, and it is ours again if no other process has it."""
     try:
         descriptor = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:
@@ -56,7 +57,7 @@ def _foreground(descriptor: int) -> int:
 
 
 def _take_back(descriptor: int) -> None:
-    """An agent that made itself the foreground and was killed left the terminal to nobody."""
+    """An agent that made itself the foreground and was killed left the terminal without an owner."""
     group = _foreground(descriptor)
     if group == os.getpgrp() or group == 0:
         return
@@ -188,26 +189,18 @@ class _Signals:
 
 def _wait(pid: int) -> None:
     """Until it ended; stops with it where there is a terminal to go back to."""
-    if not hasattr(os, "waitid"):
+    if not follows_stops():
         return
-    while _stopped(pid, wait=True):
+    while stopped(pid, wait=True):
         time.sleep(_SETTLE)
-        if not _stopped(pid, wait=False):
+        if not stopped(pid, wait=False):
             continue
-        with contextlib.suppress(ChildProcessError):  # taken note of, or it would be told again at once
-            os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG)
+        note_stop(pid)
         if _has_terminal():
             os.kill(os.getpid(), signal.SIGSTOP)
-            # Here again: somebody continued us, and perhaps only us.
+            # Here again: we were continued, and perhaps only we were.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
-
-
-def _stopped(pid: int, *, wait: bool) -> bool:
-    """Whether it is stopped; False where it ended or, without waiting, runs. Its end stays to be told."""
-    options = os.WEXITED | os.WSTOPPED | os.WNOWAIT | (0 if wait else os.WNOHANG)
-    found = os.waitid(os.P_PID, pid, options)
-    return found is not None and found.si_code == os.CLD_STOPPED
 
 
 @contextlib.contextmanager

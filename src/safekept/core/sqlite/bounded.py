@@ -17,7 +17,7 @@ from typing import Any
 #: Seconds for any statement, and more for each byte that the file really takes on the disk: a slow disk
 #: gives ten times as much, and building a search index takes about that long.
 LEAST, BYTES_A_SECOND = 10.0, 1_000_000
-#: Of values where we only look. A message of this size is none; nobody needs it to count or to check.
+#: Of values where we only look. A message of this size is none, and is not needed to count or to check.
 LARGEST_VALUE = 64 << 20
 #: How many steps of SQLite's machine between two looks at the clock: some milliseconds.
 _STEPS = 100_000

@@ -168,7 +168,7 @@ class DatabaseContent(Content):
             self.close()
 
     def judge(self) -> DatabaseFacts:
-        """The check and the answers without the bytes, for whoever has no use for these."""
+        """The check and the answers without the bytes."""
         try:
             self._begin()
             self._conclude()

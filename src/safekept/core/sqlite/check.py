@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ..entries import DatabaseFacts
+from ..platform.processes import read_by_thread
 from ..worker import Worker
 from .format import CORRUPT, INTERRUPTED, NOTADB, connect, error_code
 
@@ -47,23 +48,13 @@ class CheckReading:
     def begin(self) -> None:
         """To be called by the thread that checks."""
         self._thread = threading.get_native_id()
-        self._start = _bytes_read(self._thread)
+        self._start = read_by_thread(self._thread)
 
     def done(self) -> int:
         """Never all of it: that it is over is reported by its end."""
         if not self._thread:
             return 0
-        return max(0, min(self.size * 99 // 100, (_bytes_read(self._thread) - self._start) // _PASSES))
-
-
-def _bytes_read(thread: int) -> int:
-    """What a thread of ours has read since it began; 0 where the system does not say it."""
-    try:
-        with open(f"/proc/self/task/{thread}/io", "rb") as file:
-            name, number = file.readline().split()
-        return int(number) if name == b"rchar:" else 0
-    except (OSError, ValueError):
-        return 0
+        return max(0, min(self.size * 99 // 100, (read_by_thread(self._thread) - self._start) // _PASSES))
 
 
 def examine_aloud(
@@ -164,7 +155,7 @@ class Check:
             self.state, self.detail = examine(self._connection)
 
     def _doubt(self) -> None:
-        """Somebody met damage: whether a check was asked for or not, it is due."""
+        """Damage was met: whether a check was asked for or not, it is due."""
         self._check = True
 
     def wait(self, beat: Callable[[], None] = lambda: None) -> None:

@@ -33,7 +33,7 @@ def _leave(key: tuple[int, int], closers: list[Callable[[], None]]) -> None:
         if _users[key]:
             return
         del _users[key], _parked[key]
-        # Inside the guard, so that nobody can begin to use the inode between the count and the close.
+        # Inside the guard, so that no thread can begin to use the inode between the count and the close.
         for close in waiting:
             with contextlib.suppress(OSError):
                 close()

@@ -45,7 +45,7 @@ def fold(path: str) -> None:
     for suffix in present:
         os.unlink(second + suffix)
     for suffix in SIDECARS:
-        # A journal that was not hot, or a log of zero bytes: nothing of value, and nobody's.
+        # A journal that was not hot, or a log of zero bytes: nothing of value, and not in use.
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path + suffix)
 
@@ -63,7 +63,7 @@ def _recover(path: str) -> None:
 
     try:
         with contextlib.closing(connect(path, "mode=rw", timeout=5.0)) as connection:
-            # Nobody else has it, so nobody else needs the shared memory.
+            # No other process has it, so no other needs the shared memory.
             connection.execute("PRAGMA locking_mode=EXCLUSIVE")
             # Reading anything rolls a hot journal back or finds the committed end of the log; this
             # statement does so without looking at the schema, which may be damaged.

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ..entries import Content, DatabaseFacts, EntryLost, Outcome, Remark
 from ..events import Event, Listener
 from ..files import sweep_temporaries, write_all
+from ..platform.descriptors import widen_pipe
 from .capture import CaptureOptions
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class IsolatedContent(Content):
         try:
             assert child.stdin is not None and child.stdout is not None
             self._output = child.stdout.fileno()
-            enlarge_pipe(self._output)
+            widen_pipe(self._output, PIPE_SIZE)
             with contextlib.suppress(BrokenPipeError):
                 write_all(child.stdin.fileno(), json.dumps(request).encode() + b"\n")
             head = self._next(b"H")
@@ -181,15 +182,6 @@ class IsolatedContent(Content):
     def __del__(self) -> None:
         if hasattr(self, "_child"):
             self.close()
-
-
-def enlarge_pipe(descriptor: int) -> None:
-    """Let a whole chunk fit into a pipe, where the system allows it."""
-    import fcntl
-
-    if hasattr(fcntl, "F_SETPIPE_SZ"):
-        with contextlib.suppress(OSError):
-            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
 
 
 def _remark(fields: Mapping[str, object]) -> Remark:

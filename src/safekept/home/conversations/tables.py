@@ -63,7 +63,24 @@ class Tables:
                     found.append((str(table), str(row[3])))
         return found
 
-    def _copy_rows(self, table: str, column: str, old_id: str, new_id: str) -> None:
+    def _bring_named(self, values: dict[str, Any]) -> None:
+        """Rows of other tables that a row of `sessions` names by a foreign key, where the agent has collected
+        them since: a shared prompt goes with the last session that has it. One that neither has is named no
+        longer."""
+        for row in self._all("PRAGMA main.foreign_key_list(sessions)"):
+            table, column, key = str(row[2]), str(row[3]), str(row[4] or "")
+            named = values.get(column)
+            if table == "sessions" or named is None or not key:
+                continue
+            there = f"SELECT count(*) FROM main.{quoted(table)} WHERE {quoted(key)} = ?"
+            if self._one(there, named)[0]:
+                continue
+            if key in columns_of(self.connection, "old", quoted(table)):
+                self._copy_rows(table, key, named, named)
+            if not self._one(there, named)[0]:
+                values[column] = None
+
+    def _copy_rows(self, table: str, column: str, old_id: object, new_id: object) -> None:
         live = columns_of(self.connection, "main", quoted(table))
         old = columns_of(self.connection, "old", quoted(table))
         names = [name for name in live if name in old]

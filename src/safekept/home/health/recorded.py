@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 
 from safekept.core.entries import DatabaseFacts
+from safekept.core.platform.descriptors import WALK
 from safekept.core.records import dataclass
 
 from .home_loss import Counts
@@ -22,7 +23,7 @@ Mark = tuple[str, int, int, int, int, int]
 #: A directory's path among the entries, the marks of its files, and the names that cannot be trusted.
 Directory = tuple[str, list[Mark], Iterable[str]]
 
-_LOOK = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", 0)
+_LOOK = WALK
 #: What a database may have beside it, and what must not change there without it having changed.
 _BESIDE = ("-wal", "-journal")
 

@@ -17,10 +17,12 @@ from dataclasses import field
 from safekept.core.entries import Kind, Remark, Source
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
-from safekept.core.files import NoRoom, free_bytes, sync_filesystem
+from safekept.core.files import NoRoom, free_bytes
 from safekept.core.next_step import NextStep
+from safekept.core.platform.syncing import sync_filesystem
 from safekept.core.records import dataclass
 
+from .alike import refuse_alike
 from .area import INTENT, LANDED, Area, LandingDirectory, not_permitted, open_area, place_of
 from .desired_state import Builder, DesiredState, Steps, Unchanged, Wanted
 from .landing_trees import LandingTrees
@@ -111,6 +113,7 @@ def land(
 
     def fill(directory: LandingDirectory) -> tuple[DesiredState, Staging]:
         _check_room(plan)
+        refuse_alike(plan.items.values(), directory.path)
         work.clock("stage")
         staging = stage(source, plan, directory.staged, listener, prover(plan.items, listener))
         if any(staged.lean is not None for staged in staging.things.values()):

@@ -26,7 +26,7 @@ from ..layout.places import HomeNotDirectory
 from ..owner import worker_for
 from .items import Chosen, Item, collect, database_of
 from .record import Root
-from .removals import Removals, find_removals, never
+from .removals import Removals, find_removals, never, tombstones
 from .search import no_filling
 from .stage.comparing import already_there
 from .swap.open_databases import describe, is_database_file, mount_points, mount_sentence, who_holds
@@ -174,7 +174,9 @@ def plan_landing(
             plan.remove = list(plan.removals.files)
             for path in plan.remove:
                 _note_holders(plan, trees[0], f"{places.roots[0].name}/{path}", path)
-        plan.remove = sorted({*plan.remove, *_in_the_way(chosen, places, trees[0], vacant[0])})
+        marks = tombstones(places.home, layout, chosen)
+        plan.removals.files += [path for path in marks if path not in plan.removals.files]
+        plan.remove = sorted({*plan.remove, *marks, *_in_the_way(chosen, places, trees[0], vacant[0])})
     for listing in (
         plan.create,
         plan.replace,

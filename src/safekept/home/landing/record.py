@@ -18,6 +18,7 @@ from typing import BinaryIO
 
 from safekept.core.files import durable_file, write_all
 from safekept.core.owner import ours
+from safekept.core.platform.syncing import sync_file
 from safekept.core.records import dataclass
 from safekept.core.sqlite import SIDECARS
 
@@ -114,7 +115,7 @@ def append_note(path: str, note: str, step: int) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         write_all(descriptor, _line({"note": note, "step": step}))
-        os.fsync(descriptor)
+        sync_file(descriptor)
     finally:
         os.close(descriptor)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable
 from dataclasses import field, replace
 
@@ -64,6 +65,23 @@ def find_removals(
     directories = set(empty_before) if chosen.directories_listed else emptied & set(empty_before)
     removals.directories = sorted(directories - spared, reverse=True)
     return removals
+
+
+def tombstones(home: str, layout: Layout, chosen: Chosen) -> list[str]:
+    """The marks by which the agent counts a profile as deleted, of profiles that come back now."""
+    if not (layout.profiles and layout.profile_tombstones):
+        return []
+    parts = [path.split("/") for path in chosen.items if path.startswith(layout.profiles + "/")]
+    names = sorted({part[1] for part in parts if len(part) > 2})
+    marks = (f"{layout.profiles}/{layout.profile_tombstones}/{name}" for name in names)
+    return [path for path in marks if path not in chosen.items and _is_file(os.path.join(home, path))]
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 def _is_replaced(path: str, chosen: Chosen) -> bool:

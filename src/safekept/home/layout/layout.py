@@ -57,6 +57,7 @@ class Layout:
     profile_name: str  # what a profile may be called, as a regular expression
     profile_reserved: frozenset[str]  # names that must not become commands
     profile_proof: tuple[str, ...]  # one of these makes a directory there a profile
+    profile_tombstones: str  # below the profiles: a file here says that the one of its name is deleted
     wrapper_directory: str  # relative to the user's home directory
     wrapper_command: str  # the agent's command that a wrapper calls
     wrapper_text: str  # with {command} and {profile}

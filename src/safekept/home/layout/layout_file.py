@@ -197,13 +197,18 @@ def _proven(table: Table) -> Proven:
 
 def _external(table: Table) -> External:
     external = External(
-        file=table.string("file", None),
-        key=table.string("key", None),
-        equals=table.string("equals", None),
         path=table.string("path", None),
+        file=table.string("file"),
+        key=table.string("key"),
+        equals=table.string("equals"),
         variable=table.string("variable"),
+        variable_suffix=table.string("variable_suffix"),
         note=table.string("note"),
     )
+    if len({bool(external.file), bool(external.key), bool(external.equals)}) > 1:
+        raise table.fail(
+            "file", "goes with `key` and `equals`: all three, or none for a place that always counts"
+        )
     parts = external.path.split("/")
     if external.path.startswith(("/", "~")) or any(part in ("", ".", "..") for part in parts):
         raise table.fail("path", "must be a plain path relative to the user's home directory")
@@ -249,6 +254,7 @@ def _profiles(table: Table) -> dict[str, Any]:
         "profile_name": name,
         "profile_reserved": frozenset(table.strings("reserved")),
         "profile_proof": table.strings("proof"),
+        "profile_tombstones": table.string("tombstones").strip("/"),
         "wrapper_directory": table.string("wrapper_directory"),
         "wrapper_command": table.string("wrapper_command"),
         "wrapper_text": table.string("wrapper_text"),

@@ -48,13 +48,14 @@ class Proven:
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """State that an agent keeps outside its home, when one of its settings says so."""
+    """State that an agent keeps outside its home: always, or when one of its settings says so."""
 
-    file: str  # a YAML file at the root of a home or profile …
-    key: str  # … the dotted setting in it …
-    equals: str  # … and its value
     path: str  # relative to the user's home directory
+    file: str = ""  # a YAML file at the root of a home or profile …
+    key: str = ""  # … the dotted setting in it …
+    equals: str = ""  # … and its value; all three empty: always
     variable: str = ""  # an environment variable that moves it
+    variable_suffix: str = ""  # what the agent appends to that variable's value
     note: str = ""  # what is not covered, if anything
 
     @property

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from safekept.core.entries import CHUNK, ZEROS, Content, EntryLost, Outcome, Remark
 from safekept.core.files.stable import READ, TICK_NS, read_once
 from safekept.core.files.tree import LinkSafeTree
+from safekept.core.platform.copying import knows_holes, next_data
 
 #: Up to this size a file is read whole, so that a change while reading can be mended by reading again.
 WHOLE = 8 << 20
@@ -70,7 +71,7 @@ class StreamedContent(PlainContent):
         self.size = status.st_size
         self.mtime_ns = status.st_mtime_ns
         allocated = status.st_blocks * 512
-        self.sparse = allocated < self.size and hasattr(os, "SEEK_DATA")
+        self.sparse = allocated < self.size and knows_holes()
         self.holes = max(0, self.size - allocated) if self.sparse else 0
         if self.holes > MOST_HOLES:
             raise EntryLost(Remark(path, Outcome.UNREADABLE, _too_many_holes(self.size, allocated)))
@@ -115,7 +116,7 @@ class StreamedContent(PlainContent):
     def _end_of_hole(self, position: int) -> int:
         """Up to where the filesystem keeps nothing, so that all bytes are zeros."""
         try:
-            return os.lseek(self.descriptor, position, os.SEEK_DATA)
+            return next_data(self.descriptor, position)
         except OSError as error:
             if error.errno == errno.ENXIO:  # a hole up to the end, unless the end has moved
                 return self.size if os.fstat(self.descriptor).st_size >= self.size else position

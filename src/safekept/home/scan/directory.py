@@ -22,7 +22,7 @@ from .frame import Frame, any_exists, is_really, undelivered
 from .opener import HEADER, Opener, Opening
 from .outside import Link
 from .report import Setting, WalkReport
-from .selection import KEPT_HERE, Verdict
+from .selection import KEPT_HERE, PathDecision
 
 _NAME = attrgetter("name")
 #: How the names of databases mostly end. Others are known by their first bytes when they are read.
@@ -63,12 +63,12 @@ class DirectoryScan:
         whole = standing.included or (frame.dropped is None and judge.wanted(standing))
         if whole:
             given.extend(undelivered(stack))
-        usual = Verdict(whole, standing)
+        usual = PathDecision(whole, standing)
         plain, report = self.opener.plain, self.report
         match, avoid = frame.facts.match, self.avoid_inodes
         includes = frame.includes.match if frame.includes.alive else None
         databases: set[str] = set()
-        excluded: dict[str, Verdict] = {}
+        excluded: dict[str, PathDecision] = {}
         for item in items:
             name = item.name
             try:
@@ -94,36 +94,36 @@ class DirectoryScan:
                 mode, mtime_ns = status.st_mode & 0o7777, status.st_mtime_ns
                 given.append(Entry(full, Kind.FILE, mode, mtime_ns, size, "", "", False, opening, status))
                 continue
-            verdict = usual
+            decision = usual
             if found or wished:
                 directory = kind == stat.S_IFDIR
-                verdict = judge.decide(wished, found, directory, standing, frame.dropped is not None)
-                if verdict.proof and not any_exists(report.full(path + name), verdict.proof):
-                    verdict = Verdict(whole, verdict.standing)
+                decision = judge.decide(wished, found, directory, standing, frame.dropped is not None)
+                if decision.proof and not any_exists(report.full(path + name), decision.proof):
+                    decision = PathDecision(whole, decision.standing)
             if status.st_ino in avoid and (status.st_dev, status.st_ino) in self.avoid:
-                reason = KEPT_HERE if judge.within_profile(verdict.standing) else ""
-                verdict = Verdict(False, standing, reason, final=True)
+                reason = KEPT_HERE if judge.within_profile(decision.standing) else ""
+                decision = PathDecision(False, standing, reason, final=True)
             if kind == stat.S_IFDIR:
-                frame.waiting.append((name, status, self._of_directory(name, verdict, items)))
+                frame.waiting.append((name, status, self._of_directory(name, decision, items)))
                 continue
             if name[-3:] in _TELLING_ENDS:
                 if main := main_of(name):
                     is_file = kind == stat.S_IFREG
-                    if is_file and (main in databases or self._is_database(frame, main, verdict, excluded)):
+                    if is_file and (main in databases or self._is_database(frame, main, decision, excluded)):
                         report.sidecars.add(size)
                         continue
-                    verdict = self._of_sidecar(frame, name, main, verdict, excluded, items)
-                if kind == stat.S_IFREG and self._is_own_archive(path + name, verdict):
-                    verdict = Verdict(False, verdict.standing, _OLDER_ARCHIVE)
-            if not verdict.selected:
-                if verdict.reason:
-                    excluded[name] = verdict
-                report.exclude_file(frame, path + name, size, verdict)
+                    decision = self._of_sidecar(frame, name, main, decision, excluded, items)
+                if kind == stat.S_IFREG and self._is_own_archive(path + name, decision):
+                    decision = PathDecision(False, decision.standing, _OLDER_ARCHIVE)
+            if not decision.selected:
+                if decision.reason:
+                    excluded[name] = decision
+                report.exclude_file(frame, path + name, size, decision)
                 continue
             if kind == stat.S_IFREG:
-                entry = self._file(frame, name, status, verdict, databases)
+                entry = self._file(frame, name, status, decision, databases)
             elif kind == stat.S_IFLNK:
-                link = self._link(frame, name, status, verdict.counts)
+                link = self._link(frame, name, status, decision.counts)
                 if link is None:
                     continue
                 entry = link
@@ -168,18 +168,20 @@ class DirectoryScan:
             return True
         return False
 
-    def _of_directory(self, name: str, verdict: Verdict, items: list[os.DirEntry[str]]) -> Verdict:
+    def _of_directory(self, name: str, decision: PathDecision, items: list[os.DirEntry[str]]) -> PathDecision:
         """A directory that a file beside it proves to be rebuildable is left out (`node_modules`)."""
         proven = self.beside.get(name)
-        if proven is None or not verdict.selected or verdict.standing.included:
-            return verdict
+        if proven is None or not decision.selected or decision.standing.included:
+            return decision
         if any(item.name == proven.beside for item in items):
-            return verdict._replace(selected=False, reason=proven.reason)
-        return verdict
+            return decision._replace(selected=False, reason=proven.reason)
+        return decision
 
-    def _is_database(self, frame: Frame, main: str, verdict: Verdict, excluded: dict[str, Verdict]) -> bool:
+    def _is_database(
+        self, frame: Frame, main: str, decision: PathDecision, excluded: dict[str, PathDecision]
+    ) -> bool:
         """Whether a file beside its sidecar is a database that its size and name do not tell."""
-        if not verdict.selected or main in excluded:
+        if not decision.selected or main in excluded:
             return False
         return self.headers.read(frame.descriptor, main, self.report.full(frame.path + main)) == HEADER
 
@@ -188,40 +190,40 @@ class DirectoryScan:
         frame: Frame,
         name: str,
         main: str,
-        verdict: Verdict,
-        excluded: dict[str, Verdict],
+        decision: PathDecision,
+        excluded: dict[str, PathDecision],
         items: list[os.DirEntry[str]],
-    ) -> Verdict:
+    ) -> PathDecision:
         """A sidecar is left out with its database; without a database it may do harm."""
         if main in excluded:
             return excluded[main]
         if (
-            verdict.selected
+            decision.selected
             and not any(item.name == main for item in items)
             and is_sidecar(frame.descriptor, name)
         ):
-            return Verdict(False, verdict.standing, ORPHAN_REASON.format(main=main))
-        return verdict
+            return PathDecision(False, decision.standing, ORPHAN_REASON.format(main=main))
+        return decision
 
-    def _is_own_archive(self, path: str, verdict: Verdict) -> bool:
+    def _is_own_archive(self, path: str, decision: PathDecision) -> bool:
         return (
             path.endswith(OWN_ENDINGS)
-            and verdict.selected
-            and not verdict.standing.included
+            and decision.selected
+            and not decision.standing.included
             and self.own_archive(self.report.full(path))
         )
 
     def _file(
-        self, frame: Frame, name: str, status: os.stat_result, verdict: Verdict, databases: set[str]
+        self, frame: Frame, name: str, status: os.stat_result, decision: PathDecision, databases: set[str]
     ) -> Entry:
         path, size = frame.path + name, status.st_size
         database = False
-        if size and (not size & 511 or verdict.database or name.endswith(_DATABASE_ENDS)):
+        if size and (not size & 511 or decision.database or name.endswith(_DATABASE_ENDS)):
             database = self.headers.read(frame.descriptor, name, self.report.full(path)) == HEADER
         opening: Opening = partial(self.opener.plain, path, status.st_ino)
         known = None
-        if database or verdict.database or verdict.counts:
-            opening, known = self._counted(path, status.st_ino, verdict, database)
+        if database or decision.database or decision.counts:
+            opening, known = self._counted(path, status.st_ino, decision, database)
         mode, mtime_ns = status.st_mode & 0o7777, status.st_mtime_ns
         entry = Entry(path, Kind.FILE, mode, mtime_ns, size, open=opening, status=status)
         if database:
@@ -231,10 +233,10 @@ class DirectoryScan:
         return entry
 
     def _counted(
-        self, path: str, inode: int, verdict: Verdict, database: bool
+        self, path: str, inode: int, decision: PathDecision, database: bool
     ) -> tuple[Opening, Callable[[DatabaseFacts | None], bool]]:
         """How a file that is a database, should be one, or is counted is opened, or left unread."""
-        profile, counts = self.layout.profile_of(path), verdict.counts
+        profile, counts = self.layout.profile_of(path), decision.counts
         if counts:
             self.census.expect(profile, counts)
         if database:
@@ -243,8 +245,8 @@ class DirectoryScan:
                 partial(self.opener.known_database, profile, counts),
             )
         return (
-            partial(self.opener.noticed, path, inode, profile, counts, verdict.database),
-            partial(self.opener.known_plain, profile, counts, verdict.database),
+            partial(self.opener.noticed, path, inode, profile, counts, decision.database),
+            partial(self.opener.known_plain, profile, counts, decision.database),
         )
 
     def _link(

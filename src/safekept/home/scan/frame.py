@@ -15,7 +15,7 @@ from safekept.core.records import dataclass
 from ..layout.layout import Layout
 from ..layout.patterns import Matcher, Node
 from ..layout.rules import Proven
-from .selection import Inherited, Verdict
+from .selection import Inherited, PathDecision
 
 # Whether a tree proves to be one that can be rebuilt: the looks on disk behind a rule.
 
@@ -94,7 +94,7 @@ class Frame:
     device: int
     dropped: Tally | None = None  # inside a tree that a rule left out, looking for included things
     entry: Entry | None = None  # its own entry, until it has been given out
-    waiting: list[tuple[str, os.stat_result, Verdict]] = field(default_factory=list)
+    waiting: list[tuple[str, os.stat_result, PathDecision]] = field(default_factory=list)
 
 
 def close(frame: Frame) -> None:

@@ -89,7 +89,7 @@ def external_places(
         return [], []
     for root in _roots(home, layout, profile):
         for external in layout.external:
-            if _setting(os.path.join(root, external.file), external) != external.equals:
+            if external.file and _setting(os.path.join(root, external.file), external) != external.equals:
                 continue
             place, remark = _place(external, home, user_home, environment)
             if place is not None and place.prefix not in places:
@@ -135,6 +135,8 @@ def _place(
     named = environment.get(external.variable, "").strip() if external.variable else ""
     if named.startswith("~/"):
         named = user_home + named[1:]
+    if named:
+        named = os.path.join(named, external.variable_suffix).rstrip("/")
     path = os.path.realpath(named or os.path.join(user_home, external.path))
     if not os.path.exists(path) or path == home or path.startswith(home + "/"):
         return None, None

@@ -13,7 +13,7 @@ from ..census import Census
 from ..layout.layout import Layout
 from .databases import HeaderReader
 from .frame import Frame, Tally
-from .selection import Judge, Verdict
+from .selection import Judge, PathDecision
 
 
 class Setting(NamedTuple):
@@ -60,10 +60,10 @@ class WalkReport:
         self._excluded.append(tally)
         return tally
 
-    def exclude_file(self, frame: Frame, path: str, size: int, verdict: Verdict) -> None:
-        if verdict.reason:
-            self.say(path, Outcome.EXCLUDED, verdict.reason, size)
-            if verdict.by_caller:
+    def exclude_file(self, frame: Frame, path: str, size: int, decision: PathDecision) -> None:
+        if decision.reason:
+            self.say(path, Outcome.EXCLUDED, decision.reason, size)
+            if decision.by_caller:
                 self.not_counted(path, directory=False)
         elif frame.dropped is not None:
             frame.dropped.add(size)

@@ -1,4 +1,4 @@
-"""What a caller wants of a home, and the verdict for each path.
+"""What a caller wants of a home, and the decision for each path.
 
 Order of strength: what must never be inside (where the backup itself is written, our own work
 area), then `--no-secrets`, then `--include`, then `--exclude`, then the layout's rules. Outside a
@@ -41,7 +41,7 @@ class Inherited(NamedTuple):
     in_quick: bool = False
 
 
-class Verdict(NamedTuple):
+class PathDecision(NamedTuple):
     """The decision for one path."""
 
     selected: bool
@@ -92,8 +92,8 @@ class Judge:
         directory: bool,
         standing: Inherited,
         dropped: bool,
-    ) -> Verdict:
-        """The verdict for one name, from what the two matchers said about it."""
+    ) -> PathDecision:
+        """The decision for one name, from what the two matchers said about it."""
         included_itself, (included, in_profile, in_quick) = False, standing
         for (kind, value), wants_directory in wished:
             if wants_directory and not directory:
@@ -111,10 +111,10 @@ class Judge:
             if wants_directory and not directory:
                 continue
             if kind == "avoid":
-                return Verdict(False, standing, "" if outside else KEPT_HERE, final=True)
+                return PathDecision(False, standing, "" if outside else KEPT_HERE, final=True)
             if isinstance(value, Rule):
                 if value.always:
-                    return Verdict(False, standing, "" if outside else value.reason, final=True)
+                    return PathDecision(False, standing, "" if outside else value.reason, final=True)
                 rules.append(value)
             elif isinstance(value, Count):
                 counts.append(value)
@@ -126,17 +126,17 @@ class Judge:
             in_quick = in_quick and kind != "not quick"
         below = Inherited(included, in_profile, in_quick)
         if outside:
-            return Verdict(False, below)
+            return PathDecision(False, below)
         if secret and not included_itself:
-            return Verdict(False, below, "a secret, left out by `--no-secrets`", by_caller=True)
+            return PathDecision(False, below, "a secret, left out by `--no-secrets`", by_caller=True)
         if not included:
             if wish:
-                return Verdict(False, below, wish, by_caller=True)
+                return PathDecision(False, below, wish, by_caller=True)
             if rules and not dropped:
-                return Verdict(False, below, rules[0].reason, proof=rules[0].proof)
+                return PathDecision(False, below, rules[0].reason, proof=rules[0].proof)
             if dropped or not self.wanted(below):
-                return Verdict(False, below)
-        return Verdict(True, below, counts=tuple(counts), database=database)
+                return PathDecision(False, below)
+        return PathDecision(True, below, counts=tuple(counts), database=database)
 
     def within_profile(self, standing: Inherited) -> bool:
         """Whether it belongs to the chosen profile, if one was chosen, or is included by name."""

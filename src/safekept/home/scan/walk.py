@@ -19,7 +19,7 @@ from .directory import DirectoryScan
 from .frame import Frame, close, directory_entry
 from .opener import Opener
 from .report import Setting, WalkReport
-from .selection import Inherited, Verdict
+from .selection import Inherited, PathDecision
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 #: So many directories stay open on the way down; those above them are opened again when needed.
@@ -80,23 +80,25 @@ class Walk:
             frame.entry = directory_entry(self.prefix.rstrip("/"), status)
         return [frame]
 
-    def _enter(self, stack: list[Frame], name: str, status: os.stat_result, verdict: Verdict) -> Frame | None:
+    def _enter(
+        self, stack: list[Frame], name: str, status: os.stat_result, decision: PathDecision
+    ) -> Frame | None:
         """Go into a directory that a listing found, or account for it from outside."""
         parent, report = stack[-1], self.report
         path = parent.path + name
         includes = parent.includes.below(name) if parent.includes.alive else parent.includes
-        dropped = None if verdict.standing.included else parent.dropped
-        if verdict.reason:
-            if verdict.by_caller:
+        dropped = None if decision.standing.included else parent.dropped
+        if decision.reason:
+            if decision.by_caller:
                 report.not_counted(path)
-            dropped = report.exclude_tree(path, verdict.reason)
-        if verdict.final or (not verdict.selected and not includes.alive):
+            dropped = report.exclude_tree(path, decision.reason)
+        if decision.final or (not decision.selected and not includes.alive):
             if dropped is not None:
                 dropped.add_tree(report.full(path))
             return None
         entry = directory_entry(path, status)
         facts = parent.facts.below(name)
-        frame = Frame(-1, path + "/", facts, includes, verdict.standing, status.st_dev, dropped, entry)
+        frame = Frame(-1, path + "/", facts, includes, decision.standing, status.st_dev, dropped, entry)
         try:
             frame.descriptor = self._open(stack, name)
         except OSError as error:
@@ -106,9 +108,9 @@ class Walk:
             if dropped is None:
                 report.unreadable(path, error)
             return frame
-        if status.st_dev != parent.device and verdict.selected:
+        if status.st_dev != parent.device and decision.selected:
             report.say(path, Outcome.NOTED, "another filesystem is mounted here; what is on it is included")
-        if verdict.selected and not self.prefix and parent.path == f"{self.layout.profiles}/":
+        if decision.selected and not self.prefix and parent.path == f"{self.layout.profiles}/":
             self.census.profile(path)
         return frame
 

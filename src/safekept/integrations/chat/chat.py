@@ -2,6 +2,7 @@
 
     /rollback                     list the checkpoints of the project
     /rollback N|ID [FILE ...]     go back to one, wholly or some files
+    /rollback N|ID --git          the same, and the git repository of the project, too
     /rollback diff [N|ID] [FILE]  what changed since
     /rollback undo [ID]           take the last rollback back, or the one with that id
     /snapshot                     list the snapshots of the home (also: list)
@@ -104,7 +105,7 @@ def _rollback(conversation: Conversation, words: list[str]) -> Reply:
 
     flags = {word for word in words if word.startswith("--")}
     words = [word for word in words if word not in flags]
-    unknown = flags - {"--all", "--overwrite-mine", "--dry-run"}
+    unknown = flags - {"--all", "--overwrite-mine", "--dry-run", "--git"}
     if unknown:
         return _usage(f"I do not know {', '.join(sorted(unknown))}.")
     verb = words[0].lower() if words else "list"

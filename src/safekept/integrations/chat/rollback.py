@@ -117,7 +117,8 @@ def go_back(conversation: Conversation, target: str, files: tuple[str, ...], fla
     mine, dry_run = "--overwrite-mine" in flags, "--dry-run" in flags
     with _points(conversation) as points:
         meant, go = points.resolve(target), points.plan if dry_run else points.apply
-        outcome = _with_files(files, lambda wanted: go(meant, wanted, overwrite_mine=mine))
+        git = "--git" in flags
+        outcome = _with_files(files, lambda wanted: go(meant, wanted, overwrite_mine=mine, git=git))
     return _told(outcome)
 
 
@@ -136,7 +137,22 @@ def _told(outcome: PointRollback) -> Answer:
 def _planned(outcome: PointRollback) -> list[str]:
     steps = [f"  {action}: {path}" for path, action in outcome.steps]
     more = [f"  … and {len(steps) - _ROWS} more"] if len(steps) > _ROWS else []
-    return ["Dry run. Would do:", *steps[:_ROWS], *more]
+    return ["Dry run. Would do:", *steps[:_ROWS], *more, *_in_git(outcome)]
+
+
+def _in_git(outcome: PointRollback) -> list[str]:
+    """What moved in the project's repository: put back, or to be had with --git."""
+    from safekept.actions.projects.rollback import RollbackOutcome
+
+    if not isinstance(outcome, RollbackOutcome):
+        return []
+    said = [one.words for one in outcome.plan.repositories if one.words]
+    if not said:
+        return []
+    how = "not touched; --git brings it back, too"
+    if outcome.plan.git:
+        how = "would go back" if outcome.planned else "is back"
+    return [f"Git: {'; '.join(said)} ({how})"]
 
 
 def _done(outcome: PointRollback) -> list[str]:
@@ -168,7 +184,7 @@ def _done(outcome: PointRollback) -> list[str]:
     lines += [f"… and {len(stays) - _LEFT} more"] if len(stays) > _LEFT else []
     if plan is not None and plan.gone:
         lines.append(f"Not covered then, and gone now: {_some([one.path for one in plan.gone])}")
-    return [*lines, *(f"Note: {note}" for note in outcome.notes[:_LEFT])]
+    return [*lines, *_in_git(outcome), *(f"Note: {note}" for note in outcome.notes[:_LEFT])]
 
 
 def _by_name(steps: Sequence[tuple[str, str]]) -> list[str]:

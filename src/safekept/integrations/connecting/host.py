@@ -42,8 +42,7 @@ class HostFile(Protocol):
         """What a person would put in by hand."""
 
 
-#: Seconds that a host waits for a hook: the first pass of a large project is the longest there is. The
-#: plugin of Hermes waits as long.
+#: Seconds that a host waits for a hook: the first pass of a large project is the longest there is.
 SECONDS = 30
 #: Of a project's settings that people usually share.
 SHARED = "The project's file may be shared with others; the path in it is of this machine"
@@ -96,7 +95,7 @@ class HostSettings:
 
     def program(self, context: UserContext) -> str:
         """Where it is installed; "" where it is not on the PATH."""
-        search = context.caller.environment.get("PATH")
+        search = context.caller.search_path or None
         return next((path for name in self.programs if (path := shutil.which(name, path=search))), "")
 
 

@@ -15,6 +15,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.files import durable_file, fsync_directory, write_all
 from safekept.core.files.small import read_start
 from safekept.core.owner import foreign_owner
+from safekept.core.platform.attributes import copy_labels
 from safekept.core.records import dataclass
 
 #: No settings file is this large; something else lies there.
@@ -123,7 +124,7 @@ def write_settings(file: SettingsFile, content: bytes, new_mode: int = 0o600) ->
             with contextlib.suppress(OSError):  # a group that we are not in
                 os.fchown(new.fileno(), -1, owner.st_gid)
         if file.content is not None:
-            _copy_attributes(file.target, new.fileno())
+            copy_labels(file.target, new.fileno())
         write_all(new.fileno(), content)
         check_unchanged(file)
 
@@ -147,13 +148,3 @@ def check_unchanged(file: SettingsFile) -> None:
             kept="The file is as they left it; nothing of ours was written over it",
             next_steps=("Run the command again",),
         )
-
-
-def _copy_attributes(source: str, descriptor: int) -> None:
-    """Labels and lists of access rights; where the system has none, there is nothing to keep."""
-    if not hasattr(os, "listxattr"):
-        return
-    with contextlib.suppress(OSError):
-        for name in os.listxattr(source):
-            with contextlib.suppress(OSError):
-                os.setxattr(descriptor, name, os.getxattr(source, name))

@@ -27,6 +27,8 @@ _NAMES = (
     "HOME",
     "PATH",
     "CLAUDE_CONFIG_DIR",
+    "CLINE_DIR",
+    "CURSOR_CONFIG_DIR",
     "OPENCLAW_STATE_DIR",
     "OPENVIKING_CLI_CONFIG_FILE",
     "TERMINAL_CWD",  # where the tools of Hermes work, and in which back end
@@ -220,9 +222,12 @@ def _connected(directory: str, timeout: float) -> _socket.socket | None:
 
 def peer(connection: _socket.socket) -> int | None:
     """The user at the other end; None where this system does not say."""
-    if sys.platform != "linux":
+    if sys.platform == "linux":
+        credentials = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)  # pid, uid, gid
+    elif sys.platform == "darwin":
+        credentials = connection.getsockopt(0, 1, 76)  # SOL_LOCAL, LOCAL_PEERCRED: version, uid, groups
+    else:
         return None
-    credentials = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)  # pid, uid, gid
     return int.from_bytes(credentials[4:8], sys.byteorder)
 
 

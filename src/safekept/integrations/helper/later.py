@@ -1,4 +1,4 @@
-"""Work that nobody waits for: marks after a turn, records, a snapshot at the end of a session.
+"""Work that is not waited for: marks after a turn, records, a snapshot at the end of a session.
 
 One thread does it in order, and only while no caller waits for an answer. Of two pieces with one key that
 both wait, the later one is enough.
@@ -14,7 +14,7 @@ from safekept.core.worker import Worker
 
 #: Seconds after which waiting work is done even though callers are being served.
 _LONGEST_WAIT = 2.0
-#: So many pieces may wait; beyond it whoever brings one does it himself.
+#: So many pieces may wait; beyond it the caller does the work himself.
 _MOST = 1000
 
 

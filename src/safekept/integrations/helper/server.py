@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping
 
 from safekept.core.locks import process_lock
+from safekept.core.platform.descriptors import name_of
 
 from ..places import PlaceCache
 from .client import MAX_BODY, MAX_HEADER, SOCKET, counts, packed, peer, private_directory, unpacked
@@ -70,7 +71,7 @@ IDLE_SECONDS = 1800.0
 _LOOK = 10.0
 #: A request must come whole within this; hooks send theirs at once.
 _READING = 10.0
-#: An answer that nobody takes is dropped after this.
+#: An answer that is not taken is dropped after this.
 _SENDING = 10.0
 _CONNECTIONS = 64
 #: For callers and later work that are still being served when it ends.
@@ -110,7 +111,7 @@ class Server:
         import safekept.integrations.hosts
         import safekept.integrations.protect  # noqa: F401
 
-        # Whoever started it is most likely the first to ask.
+        # The process that started it is most likely the first to ask.
         place = self._places.get({name: value for name, value in self._environment.items() if counts(name)})
         with contextlib.suppress(OSError):
             _ = (place.policy, place.homes, place.forbidden)
@@ -237,7 +238,7 @@ class Server:
         with self._state:
             os.close(self._waking)
             os.close(self._wake)
-            self._wake = -1  # whoever wants it to end now comes too late
+            self._wake = -1  # a request to end comes too late now
 
 
 def _listening(directory: str) -> tuple[socket.socket, int]:
@@ -252,8 +253,7 @@ def _listening(directory: str) -> tuple[socket.socket, int]:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(directory, new))
         # The path of a data directory may be longer than that of a socket can be.
-        short = f"/proc/self/fd/{folder}"
-        listener.bind(os.path.join(short if os.path.isdir(short) else directory, new))
+        listener.bind(os.path.join(name_of(folder) or directory, new))
         os.chmod(os.path.join(directory, new), 0o600)
         listener.listen(128)
         os.rename(os.path.join(directory, new), path)

@@ -25,7 +25,7 @@ def is_enabled(text: str) -> bool:
 
 
 def is_disabled(text: str) -> bool:
-    """Whether somebody switched the plugin off by name."""
+    """Whether the plugin was switched off by name."""
     plugins = _meaning(text).get("plugins")
     return isinstance(plugins, dict) and NAME in _listed(plugins.get("disabled"))
 
@@ -83,7 +83,7 @@ def _as_we_left_it(text: str, base: str) -> bool:
 
 @functools.lru_cache(maxsize=4)  # ten milliseconds for each kilobyte; `status` asks three times
 def _meaning(text: str) -> dict[str, Any]:
-    """What the text says; whoever changes it works on a copy."""
+    """What the text says; not to be changed, but copied first."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 

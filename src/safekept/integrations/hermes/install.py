@@ -109,7 +109,7 @@ class ConnectionFile:
         return None
 
     def current(self, content: bytes, program: Program) -> bool:
-        """By its command alone: whoever looks may do so in another environment."""
+        """By its command alone: the look may be made in another environment."""
         return self.commands(content) == [program.hook("hermes")]
 
     def commands(self, content: bytes) -> list[tuple[str, ...]]:

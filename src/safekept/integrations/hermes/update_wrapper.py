@@ -42,7 +42,7 @@ class UpdateWrapper:
     installed: bool = False
     reason: str = ""  # why it cannot be there
     mend: str = ""  # the shell's command that changes that
-    left: str = ""  # of a script that somebody replaced since: the command that was put aside for it
+    left: str = ""  # of a script that was replaced since: the command that was put aside for it
 
 
 def look_at_wrapper(context: UserContext) -> UpdateWrapper | None:
@@ -220,7 +220,7 @@ def _path_first(context: UserContext) -> str:
 
 
 def _search(context: UserContext) -> str | None:
-    return context.caller.environment.get("PATH")
+    return context.caller.search_path or None
 
 
 def _is_ours(path: str) -> bool:

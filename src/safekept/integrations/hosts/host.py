@@ -107,6 +107,7 @@ HOSTS = {
     "hermes": "hermes",
     "cursor": "cursor",
     "opencode": "opencode",
+    "qwen": "qwen",
 }
 
 

@@ -1,6 +1,6 @@
 """What a tool says: words for the agent that reads them, and the same facts as data.
 
-Names of any bytes are made safe for JSON and for whoever shows them; long lists are cut and counted, so
+Names of any bytes are made safe for JSON and for screens; long lists are cut and counted, so
 that an answer never fills a conversation.
 """
 

@@ -166,18 +166,23 @@ def roll_back(
     files: Sequence[str],
     overwrite_mine: bool,
     confirm: str,
+    git: bool = False,
 ) -> ToolAnswer:
     """Go back to a point: the plan, or with the token of that plan the deed."""
     spend = caller.spending(confirm)
     with points_at(caller, directory) as points:
         target = meant(caller, points, checkpoint)
-        plan = points.plan(target, files, overwrite_mine=overwrite_mine)
+        plan = points.plan(target, files, overwrite_mine=overwrite_mine, git=git)
         answer = rollback_plan(plan)
         unconfirmed = caller.planned(answer, confirm, of_rollback(plan), differs=plan.changed)
         if unconfirmed is not None:
             return unconfirmed
         done = points.apply(
-            target, files, overwrite_mine=overwrite_mine, agreed=lambda plan: spend(of_rollback(plan))
+            target,
+            files,
+            overwrite_mine=overwrite_mine,
+            git=git,
+            agreed=lambda plan: spend(of_rollback(plan)),
         )
     return rolled_back(done)
 
@@ -194,6 +199,8 @@ def rollback_plan(plan: PointRollback) -> ToolAnswer:
     answer.items("Would stay as it is", [f"{path}: {why}" for path, why in plan.stays])
     if isinstance(plan, RollbackOutcome):
         answer.items("No checkpoint can bring back", [one.path for one in plan.plan.gone])
+        moved = [one.words for one in plan.plan.repositories if one.words]
+        answer.items("Would put back in git" if plan.plan.git else "Stays in git without git=true", moved)
     answer.add(*(f"Note: {note}" for note in plan.notes))
     return answer
 

@@ -100,7 +100,7 @@ class TimelineServer(MCPServer[Any]):
             )
             answer = await self.desk.answer(ctx, roots, work)
             if checkpoint == "1" and answer.failed and answer.code == NoSuchCheckpoint.code:
-                return ""  # nothing to go back to: that is no change, and no error of whoever reads
+                return ""  # nothing to go back to: that is no change, and no error of the reader
             return str(_sound(answer).document["diff"])
 
     async def _read_roots(self, ctx: Context) -> Roots | InputRequiredResult:

@@ -135,13 +135,18 @@ def _add_project_tools(server: MCPServer, desk: CallQueue) -> None:
         overwrite_mine: Annotated[
             bool, Field(description="Also take back what the user changed after the agent.")
         ] = False,
+        git: Annotated[
+            bool, Field(description="Also put branches, tags, HEAD, stashes and index back; not with files.")
+        ] = False,
         confirm: Confirm = "",
     ) -> CallToolResult:
         """Take a project, or some files of it, back to a checkpoint. Without confirm: plan and token."""
         return await desk.call(
             ctx,
             roots,
-            lambda caller: projects.roll_back(caller, directory, checkpoint, files, overwrite_mine, confirm),
+            lambda caller: projects.roll_back(
+                caller, directory, checkpoint, files, overwrite_mine, confirm, git
+            ),
         )
 
     @server.tool(title="Take a roll back or restore back", annotations=CHANGES)

@@ -1,7 +1,7 @@
 """Where news of changes come from: the system's notifications, or looking again and again.
 
 Both answer the same question: what changed since the last answer. Neither may miss a change that was
-there when it was last set up, so whoever sets one up makes a full pass afterwards.
+there when it was last set up, so setting one up is followed by a full pass.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Protocol
 
 from safekept.checkpoints.scan import Ignore, Rules
-from safekept.core.files import kind_of_filesystem
+from safekept.core.platform.filesystems import kind_of_filesystem
 
 # Which changes count: those of files that a checkpoint would hold. What the rules of checkpoints leave
 # out by name (`node_modules`, `.git`, secrets), what `.gitignore` hides and what is ours is neither

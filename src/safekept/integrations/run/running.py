@@ -98,7 +98,7 @@ def run_agent(
     Each of them gives the listener for what follows. Raises CommandNotFound, CommandNotExecutable or
     RunNotProtected where the agent was not started.
     """
-    find_program(request.command[0], context.caller.environment.get("PATH", ""))
+    find_program(request.command[0], context.caller.search_path)
     operation, began = new_id(), time.monotonic()  # the operation is the session of its points
     work = RunFacts(project=request.project, command=request.agent, session=operation)
     ran = Ran(operation, request, work)

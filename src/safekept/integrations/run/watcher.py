@@ -1,7 +1,7 @@
 """The process that watches while an agent works: apart from it, out of its terminal, and in its shadow.
 
 It is a process of its own so that what the terminal sends to the agent never cuts a checkpoint short, and
-it ends when whoever started it is gone. One line of JSON comes in (the request), then `end`; lines of JSON
+it ends when its parent is gone. One line of JSON comes in (the request), then `end`; lines of JSON
 go out: `progress`, `ready` before the agent may start, `ended` after the last mark.
 """
 
@@ -95,7 +95,7 @@ def _watch(request: Mapping[str, object], stop: threading.Event, ended: threadin
     kept = watch.begin()
     watching = True
     with contextlib.suppress(OSError):
-        os.nice(_NICE)  # only now: for the first one somebody waits
+        os.nice(_NICE)  # only now: the first one is waited for
     _say("ready", {"kept": kept, **asdict(watch.account)})
     watch.follow()
     if ended.is_set():  # otherwise nobody knows whether the agent ended: what it does later is not the user's

@@ -51,7 +51,7 @@ class WatcherProcess:
         return self._answer("ended", listener)
 
     def close(self, patience: float = 5.0) -> None:
-        """It ends when nobody is there to tell it anything; one that does not is ended."""
+        """It ends when its input is closed; one that does not is ended."""
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 with contextlib.suppress(OSError):

@@ -18,7 +18,7 @@ from ..tasks import Cadence
 
 #: The first words of every file of ours, by which a file is known to be ours.
 MARK = "Written by `safekept schedule install`; `safekept schedule remove` takes it away"
-#: What a host is asked for in every hour, for whoever reads its file.
+#: What a host is asked for in every hour, for a reader of its file.
 HOURLY = "Once in every hour: catches up after sleep or a failure, and does nothing where nothing is due"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
@@ -42,7 +42,7 @@ class NoSchedule(SafekeptError):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call, for one user. `user` is set where root runs it for somebody."""
+    """One call, for one user. `user` is set where root runs it for that user."""
 
     command: tuple[str, ...]  # the program by its absolute path, and its words
     cadence: Cadence = field(default_factory=Cadence)

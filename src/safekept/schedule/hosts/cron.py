@@ -45,7 +45,7 @@ def joined(table: str, ours: str) -> str:
 def without_lines(table: str) -> str:
     """The table without our lines; nothing else is changed.
 
-    Where somebody took the last line of ours away, only what calls us goes: the rest is not ours.
+    Where the last line of ours was taken away, only what calls us goes: the rest is not ours.
     """
     found = table.splitlines(keepends=True)
     kept: list[str] = []

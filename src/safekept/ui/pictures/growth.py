@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from safekept.actions.status.growth import DAY, by_day, calendar
+from safekept.actions.status.growth import DAY, Growth, by_day, calendar
 from safekept.core.ages import size_text
 from safekept.core.records import dataclass
 
@@ -23,10 +23,13 @@ class GrowthPicture:
     picture: Markup
     words: str
     rows: tuple[tuple[str, int, int], ...]  # day, added, in all by its end
+    total: int = 0
+    stands_for: int = 0  # what the snapshots would be without each other
 
 
-def growth_picture(points: Sequence[tuple[float, int]], now: float) -> GrowthPicture | None:
+def growth_picture(growth: Growth, now: float) -> GrowthPicture | None:
     """None where nothing was ever stored."""
+    points = growth.points
     if not points:
         return None
     days = max(2, min(_DAYS, math.ceil((now - points[0][0]) / DAY) + 1))
@@ -38,7 +41,7 @@ def growth_picture(points: Sequence[tuple[float, int]], now: float) -> GrowthPic
         sums.append(reached)
     words = f"{size_text(total)} stored, {size_text(sum(added))} of it in the last {days} days"
     rows = tuple(zip(names, added, sums, strict=True))
-    return GrowthPicture(_drawn(sums, words), words, tuple(reversed(rows)))
+    return GrowthPicture(_drawn(sums, words), words, tuple(reversed(rows)), total, growth.stands_for)
 
 
 def _drawn(sums: Sequence[int], words: str) -> Markup:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 from urllib.parse import quote
 
+from markupsafe import Markup
 from starlette.responses import Response, StreamingResponse
 
-from safekept.actions.projects.contents import PointFile, opened_point
+from safekept.actions.page.sections import delimiter_of, sections_of
+from safekept.actions.projects.contents import PointEntry, PointFile, opened_point
 from safekept.actions.projects.points import names_a_point
 from safekept.actions.snapshots.choosing import latest
 from safekept.actions.snapshots.contents import Opened, StoredFile, look, opened
-from safekept.actions.snapshots.history import history
 from safekept.actions.snapshots.listing import list_home
 from safekept.actions.vault.opening import open_vault
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 from safekept.core.records import dataclass
+from safekept.vault.format import Node
 
-from ..diffs import DiffRows, diff_rows
+from ..markdown import is_markdown, markdown
 from ..visit import Visit
 from .places import choices, home_of, place_of
 
@@ -36,7 +40,7 @@ PICTURES = {
     ".webp": "image/webp",
 }
 _LARGEST_PICTURE = 8 << 20
-_VERSIONS = 40
+Named = TypeVar("Named", Node, PointEntry)
 
 
 class NotForDownload(SafekeptError):
@@ -68,6 +72,8 @@ class ShownFile:
     picture: bool = False
     tables: Sequence[tuple[str, object]] = ()
     target: str = ""
+    sections: Sequence[str] = ()  # entries of a memory
+    prose: Markup | None = None  # Markdown, with its structure
 
 
 def show(visit: Visit) -> Response:
@@ -94,13 +100,12 @@ def _home(visit: Visit) -> Response:
         }
         if isinstance(seen, StoredFile):
             return _page(visit, values, path, _stored(found, seen))
-        entries = [
-            ShownEntry(
-                one.name, _joined(path, one.name), one.type, one.size, one.mtime_ns / 1e9, one.target or ""
-            )
-            for one in seen
-        ]
-    return _page(visit, values, path, entries)
+
+    def entry(one: Node) -> ShownEntry:
+        when = one.mtime_ns / 1e9
+        return ShownEntry(one.name, _joined(path, one.name), one.type, one.size, when, one.target or "")
+
+    return _directory(visit, values, path, seen, lambda one: one.type == "dir", entry)
 
 
 def _snapshot(visit: Visit, home: str) -> str:
@@ -127,6 +132,7 @@ def _stored(found: Opened, seen: StoredFile) -> ShownFile:
         secret=secret,
         tables=tables,
         target=seen.node.target or "",
+        delimiter=delimiter_of(found.stored.layout, seen.path),
     )
 
 
@@ -139,11 +145,26 @@ def _file(
     secret: bool = False,
     tables: Sequence[tuple[str, object]] = (),
     target: str = "",
+    delimiter: str = "",
 ) -> ShownFile:
     picture = os.path.splitext(path)[1].lower() in PICTURES and size <= _LARGEST_PICTURE and not secret
     cut = text is not None and len(text) > MOST_TEXT
     shown = text[:MOST_TEXT] if text is not None else None
-    return ShownFile(path, size, mtime_ns / 1e9, shown, cut, secret, picture, tables, target)
+    sections = sections_of(shown, delimiter) if shown and delimiter else []
+    prose = markdown(shown) if shown and not sections and is_markdown(path) else None
+    if shown and path.lower().endswith(".json") and not cut:
+        shown = _indented(shown)
+    return ShownFile(path, size, mtime_ns / 1e9, shown, cut, secret, picture, tables, target, sections, prose)
+
+
+def _indented(text: str) -> str:
+    """JSON that stands on one line, so that a person can read it; anything else as it is."""
+    if text.count("\n") > 1:
+        return text
+    try:
+        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return text
 
 
 def _project(visit: Visit) -> Response:
@@ -158,14 +179,12 @@ def _project(visit: Visit) -> Response:
     }
     if isinstance(seen, PointFile):
         return _page(visit, values, path, _file(path, seen.state.size, seen.state.mtime_ns, seen.text))
-    kinds = {"directory": "dir"}
-    entries = [
-        ShownEntry(
-            one.name, _joined(path, one.name), kinds.get(one.kind, one.kind), one.size, one.mtime_ns / 1e9
-        )
-        for one in seen
-    ]
-    return _page(visit, values, path, entries)
+
+    def entry(one: PointEntry) -> ShownEntry:
+        kind = "dir" if one.kind == "directory" else one.kind
+        return ShownEntry(one.name, _joined(path, one.name), kind, one.size, one.mtime_ns / 1e9)
+
+    return _directory(visit, values, path, seen, lambda one: one.kind == "directory", entry)
 
 
 def _point(visit: Visit, word: str) -> str:
@@ -181,69 +200,38 @@ def _joined(path: str, name: str) -> str:
     return f"{path}/{name}" if path else name
 
 
-def _page(visit: Visit, values: dict[str, object], path: str, seen: ShownFile | list[ShownEntry]) -> Response:
+def _common(visit: Visit, values: dict[str, object], path: str) -> dict[str, object]:
     parts = path.split("/") if path else []
     crumbs = [("/".join(parts[: number + 1]), part) for number, part in enumerate(parts)]
-    common = {**values, "path": path, "crumbs": crumbs, **choices(visit)}
-    if isinstance(seen, ShownFile):
-        return visit.page("file.html", parts[-1], {**common, "file": seen})
+    return {**values, "path": path, "crumbs": crumbs, **choices(visit)}
+
+
+def _page(visit: Visit, values: dict[str, object], path: str, file: ShownFile) -> Response:
+    return visit.page("file.html", os.path.basename(path), {**_common(visit, values, path), "file": file})
+
+
+def _directory(
+    visit: Visit,
+    values: dict[str, object],
+    path: str,
+    seen: Sequence[Named],
+    is_directory: Callable[[Named], bool],
+    entry: Callable[[Named], ShownEntry],
+) -> Response:
+    """A page of its names, directories first. Of the others nothing is made."""
     named = visit.asked("name")[:100].casefold()
     chosen = [one for one in seen if named in one.name.casefold()] if named else seen
-    chosen = sorted(chosen, key=lambda one: (one.kind != "dir", one.name.casefold(), one.name))
-    number = max(1, visit.number("page", 1, 1_000_000))
+    chosen = sorted(chosen, key=lambda one: (not is_directory(one), one.name.casefold(), one.name))
     pages = max(1, -(-len(chosen) // PER_PAGE))
-    number = min(number, pages)
-    rows = chosen[(number - 1) * PER_PAGE : number * PER_PAGE]
+    number = min(max(1, visit.number("page", 1, 1_000_000)), pages)
     more = {
-        "rows": rows,
+        "rows": [entry(one) for one in chosen[(number - 1) * PER_PAGE : number * PER_PAGE]],
         "count": len(chosen),
         "number": number,
         "pages": pages,
         "named": visit.asked("name"),
     }
-    return visit.page("browse.html", "Browse", {**common, **more})
-
-
-@dataclass(frozen=True, slots=True)
-class ShownVersion:
-    """One version of a file."""
-
-    snapshot: str
-    short: str
-    seen: float
-    written: float
-    size: int
-    snapshots: int
-    now: bool
-    rows: DiffRows | None
-
-
-def show_history(visit: Visit) -> Response:
-    """Every version of one file, with what each changed."""
-    place, path = home_of(visit), visit.asked("path")
-    found = history(visit.context, place, path, with_patches=True)
-    versions = [
-        ShownVersion(
-            one.last.id,
-            one.last.short,
-            one.first.snapshot.time_ns / 1e9,
-            one.node.mtime_ns / 1e9,
-            one.node.size,
-            one.snapshots,
-            one.now,
-            diff_rows(found.patches[number], 200, one_file=True) if found.patches[number] else None,
-        )
-        for number, one in enumerate(found.versions[:_VERSIONS])
-    ]
-    values = {
-        "place": place,
-        "path": found.path,
-        "versions": versions,
-        "left_out": len(found.versions) - len(versions),
-        "searched": found.searched,
-        "live": found.live,
-    }
-    return visit.page("history.html", os.path.basename(found.path), values)
+    return visit.page("browse.html", "Browse", {**_common(visit, values, path), **more})
 
 
 def download(visit: Visit) -> Response:

@@ -5,6 +5,7 @@ None of these addresses exists where changes are not allowed.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 
 from starlette.responses import Response
@@ -45,6 +46,7 @@ class PlanList:
     title: str
     paths: Sequence[str]
     left_out: int = 0
+    bytes: int | None = None  # of what would come; None: nothing would
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +65,15 @@ class ShownPlan:
     nothing: bool = False  # there is nothing to do
 
 
-def _lists(*parts: tuple[str, Sequence[str]]) -> list[PlanList]:
-    return [PlanList(title, paths[:_MOST], len(paths) - _MOST) for title, paths in parts if paths]
+def _lists(
+    *parts: tuple[str, Sequence[str]], size: Callable[[str], int | None] = lambda _: None
+) -> list[PlanList]:
+    found = []
+    for title, paths in parts:
+        if paths:
+            sizes = [count for path in paths if (count := size(path)) is not None]
+            found.append(PlanList(title, paths[:_MOST], len(paths) - _MOST, sum(sizes) if sizes else None))
+    return found
 
 
 # ── a restore ──────────────────────────────────────────────────────────────────────────────────────
@@ -118,6 +127,7 @@ def _restore_plan(visit: Visit, prepared: PreparedRestore, request: RestoreReque
             ("Would be made", plan.create),
             ("Would be removed", plan.remove),
             ("Outside the home", prepared.writes_outside),
+            size=lambda path: plan.items[path].size if path in plan.items else None,
         ),
         notes,
         [(path, diff_rows(lines, 200, one_file=True)) for path, lines in plan_patches(prepared).items()],
@@ -187,17 +197,25 @@ def _points(visit: Visit, project: str, listener: Listener = silent) -> Points:
     )
 
 
+def _files(project: str, path: str) -> tuple[str, ...]:
+    """One file of a project, so that no name in it can mean something elsewhere."""
+    return (os.path.join(project, path),) if path else ()
+
+
 def plan_rollback(visit: Visit) -> Response:
     """What going back to a checkpoint would do."""
-    place, word = place_of(visit), visit.asked("id")
+    place, word, path = place_of(visit), visit.asked("id"), visit.asked("path").strip("/")
+    target, files = Target(CHECKPOINT, place.path, word), _files(place.path, path)
     with visit.office.board.turn(), _points(visit, place.path) as points:
-        found = points.plan(Target(CHECKPOINT, place.path, word))
-        rows = diff_rows(points.diff(Target(CHECKPOINT, place.path, word)).lines)
-    fields = {"project": place.path, "id": word, "plan": visit.office.confirmations.give(of_rollback(found))}
+        found = points.plan(target, files)
+        rows = diff_rows(points.diff(target, files).lines)
+    token = visit.office.confirmations.give(of_rollback(found))
+    fields = {"project": place.path, "id": word, "path": path, "plan": token}
     removing = any(action in REMOVING for _, action in found.steps)
+    origin = f"From {found.point.title}, in" if path else "In"
     plan = ShownPlan(
-        f"Go back to {found.point.title}",
-        f"In {visit.said(place.path)}. What is there now is kept, and can be brought back.",
+        f"Restore {path}" if path else f"Go back to {found.point.title}",
+        f"{origin} {visit.said(place.path)}. What is there now is kept, and can be brought back.",
         "/do/rollback",
         fields,
         "Roll back",
@@ -217,6 +235,7 @@ def rollback(visit: Visit) -> Response:
     """Go back."""
     place, word, token = place_of(visit, form=True), visit.field("id"), visit.field("plan")
     typed, confirmations = visit.field("typed"), visit.office.confirmations
+    path = visit.name("path").strip("/")
 
     def agreed(plan: PointRollback) -> None:
         _need_word(typed, "rollback")
@@ -224,14 +243,15 @@ def rollback(visit: Visit) -> Response:
 
     def work(listener: Listener) -> WorkResult:
         with _points(visit, place.path, listener) as points:
-            done = points.apply(Target(CHECKPOINT, place.path, word), agreed=agreed)
+            target = Target(CHECKPOINT, place.path, word)
+            done = points.apply(target, _files(place.path, path), agreed=agreed)
         removed = sum(1 for _, action in done.steps if action in REMOVING)
         lines = [f"{count_text(len(done.steps) - removed, 'path')} brought back, {removed:,} removed"]
         lines += [f"Stays as it is: {path}: {why}" for path, why in done.stays[:20]]
         lines += list(done.notes)
         return WorkResult(f"Went back to {done.point.title}", lines, done.complete, done.operation)
 
-    return visit.elsewhere("/work", id=visit.office.board.begin(f"Roll back {place.path}", work).id)
+    return visit.elsewhere("/work", id=visit.office.board.begin(f"Roll back {path or place.path}", work).id)
 
 
 # ── taking it back ─────────────────────────────────────────────────────────────────────────────────

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 from starlette.responses import Response
 
 from safekept.actions.base.context import HomeRef, UserContext
 from safekept.actions.base.own_places import known_homes
-from safekept.actions.projects.project import checkpoint_directory
-from safekept.actions.status.project_summaries import project_summaries
+from safekept.actions.page.known_projects import known_projects
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 from safekept.core.records import dataclass
@@ -37,10 +34,7 @@ def places(context: UserContext) -> list[ShownPlace]:
     """Every home of this user that is here or was kept, then every project with checkpoints."""
     homes = dict.fromkeys([context.locate(existing=False).home, *known_homes(context)])
     found = [ShownPlace("home", one) for one in homes]
-    if os.path.isdir(checkpoint_directory(context)):
-        projects = sorted(project_summaries(context).projects, key=lambda one: -one.last)
-        found += [ShownPlace("project", one.project) for one in projects]
-    return found
+    return found + [ShownPlace("project", one) for one in known_projects(context)]
 
 
 #: Places to choose from on every page; the others have a page of their own.

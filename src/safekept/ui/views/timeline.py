@@ -8,9 +8,11 @@ from itertools import groupby
 from starlette.responses import Response
 
 from safekept.actions.page.events import GROUPS, EventRequest, PageEvent, events
+from safekept.actions.projects.file_history import file_history
 from safekept.actions.projects.points import CHECKPOINT, Points, Target
 from safekept.actions.snapshots.contents import opened, summary
 from safekept.actions.snapshots.difference import Difference, differ
+from safekept.actions.snapshots.history import history
 from safekept.actions.undo.log import find_operation
 from safekept.core.records import dataclass
 from safekept.settings.policies import policy_from
@@ -34,6 +36,7 @@ def show(visit: Visit) -> Response:
         before = float(visit.asked("before") or "inf")
     except ValueError:
         before = float("inf")
+    path, agent, session = (visit.asked(name).strip("/")[:4096] for name in ("path", "agent", "session"))
     request = EventRequest(
         home=place.path if place.kind == "home" else "",
         project=place.path if place.kind == "project" else "",
@@ -41,21 +44,36 @@ def show(visit: Visit) -> Response:
         most=_MOST,
         group=group,
         text=text,
+        agent=agent,
+        session=session,
+        path=path,
+        changed=_changed_in(visit, path) if path else frozenset(),
     )
-    found = events(visit.context, request)
+    found = events(visit.context, request, visit.office.listings)
     days = [(day, list(rows)) for day, rows in groupby(found.events, key=_day)]
-    here = {**place.query, "kind": group, "text": text}
+    here = {**place.query, "kind": group, "text": text, "path": path, "agent": agent, "session": session}
     values = {
         **choices(visit),
         "groups": GROUPS,
         "group": group,
         "text": text,
+        "path": path,
+        "only": [(name, here[name], {**here, name: ""}) for name in ("agent", "session") if here[name]],
+        "narrowed": here,
         "days": days,
         "problem": found.problem,
         "newest": {**here} if before != float("inf") else None,
-        "older": {**here, "before": f"{found.events[-1].time:.6f}"} if found.more else None,
+        "older": {**here, "before": repr(found.events[-1].time)} if found.more else None,
     }
     return visit.page("timeline.html", "Timeline", values)
+
+
+def _changed_in(visit: Visit, path: str) -> frozenset[str]:
+    """The snapshots or checkpoints that were the first with another content of this file."""
+    place = place_of(visit)
+    if place.kind == "project":
+        return frozenset(one.first.id for one in file_history(visit.context, place.path, path).versions)
+    return frozenset(one.first.id for one in history(visit.context, home_of(visit), path).versions)
 
 
 def _day(event: PageEvent) -> str:
@@ -89,6 +107,7 @@ def show_snapshot(visit: Visit) -> Response:
     values = {
         "place": place,
         "chosen": chosen,
+        "sizes": visit.office.watch.sizes.of(visit.context, place.home, chosen.id, chosen.files),
         "account": account,
         "before": before,
         "changes": _changes(since) if since else [],

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from markupsafe import Markup
 from starlette.responses import Response
 
 from safekept.actions.page.copies import DANGERS
-from safekept.actions.page.days import Day
+from safekept.actions.page.days import BEFORE, Day
+from safekept.actions.page.sizes import SizeClass
 from safekept.actions.status.home_status import HomeStatus
 from safekept.actions.status.status import Status
 from safekept.core.ages import seconds_text
@@ -17,6 +17,7 @@ from safekept.core.finding import MACHINE_LOST, NOT_PROTECTED, PARTLY, THIS_MACH
 from safekept.core.next_step import NextStep, Step
 from safekept.core.records import dataclass
 
+from ..pictures.bars import duration_picture, duration_words
 from ..pictures.growth import GrowthPicture, growth_picture
 from ..pictures.strip import LEGEND, strip_picture, strip_words
 from ..rendering import step_markup
@@ -53,18 +54,28 @@ class ShownHome:
     picture: Markup
     words: str
     proven: str
+    sizes: tuple[SizeClass, ...]
+    durations: Markup | None
+    duration_words: str
+    began: bool  # something happened in these days
 
 
 def show(visit: Visit) -> Response:
     """The first page."""
     sight = visit.office.watch.look(visit.settings, visit.context)
     office = visit.office
-    values = values_of(sight, office.program, office.allow_changes)
+    home = visit.context.places.user_home
+    values = values_of(sight, office.program, home, office.allow_changes)
     return visit.page("today.html", "Today", values, again=AGAIN if sight.late else 0)
 
 
-def values_of(sight: Sight, program: str, allow_changes: bool = False) -> dict[str, object]:
+def values_of(sight: Sight, program: str, user_home: str, allow_changes: bool = False) -> dict[str, object]:
     """What the template prints; also in a file that is sent to somebody."""
+
+    def said(text: str) -> str:
+        """With paths as a person says them."""
+        return text.replace(user_home.rstrip("/") + "/", "~/") if user_home.strip("/") else text
+
     values: dict[str, object] = {
         "late": sight.late,
         "status": sight.status,
@@ -74,7 +85,7 @@ def values_of(sight: Sight, program: str, allow_changes: bool = False) -> dict[s
     status = sight.status
     if status is None:
         return values
-    head, _, rest = status.verdict.text.partition(": ")
+    head, _, rest = said(status.verdict.text).partition(": ")
     reasons = status.verdict.reasons[1:]
     return values | {
         "head": head,
@@ -82,10 +93,11 @@ def values_of(sight: Sight, program: str, allow_changes: bool = False) -> dict[s
         "tone": "bad" if status.verdict.alarm else TONES[status.verdict.level],
         "steps": [shown_step(step, program, allow_changes) for step in status.verdict.next[:3]],
         "reasons": [
-            (one.text, [shown_step(step, program) for step in one.fix[:1]]) for one in reasons[:_REASONS]
+            (said(one.text), [shown_step(step, program) for step in one.fix[:1]])
+            for one in reasons[:_REASONS]
         ],
         "more_reasons": len(reasons) - _REASONS,
-        "homes": [_home(home, sight.days.get(home.home, ()), status) for home in status.homes],
+        "homes": [_home(home, sight, status) for home in status.homes],
         "legend": LEGEND,
         "copies": sight.copies,
         "dangers": DANGERS,
@@ -113,18 +125,29 @@ def shown_step(step: Step, program: str, allow_changes: bool = False) -> ShownSt
     return ShownStep(text, command, f"/do/{step.verb}", fields or ((("home", home),) if home else ()), button)
 
 
-def _home(home: HomeStatus, days: Sequence[Day], status: Status) -> ShownHome:
+def _home(home: HomeStatus, sight: Sight, status: Status) -> ShownHome:
+    days = sight.days.get(home.home, ())
     drill, proof, now = home.drill, home.proof, status.time
     proven = "Never"
     if proof is not None:
         proven = f"{seconds_text(max(0.0, now - proof.started))} ago"
     if drill is not None and not drill.ok:
         proven = f"Failed {seconds_text(max(0.0, now - drill.started))} ago"
-    return ShownHome(home, tuple(days), strip_picture(days), strip_words(days), proven)
+    return ShownHome(
+        home,
+        days,
+        strip_picture(days),
+        strip_words(days),
+        proven,
+        sight.sizes.get(home.home, ()),
+        duration_picture(days),
+        duration_words(days),
+        any(day.state != BEFORE or day.alarms or day.failed for day in days),
+    )
 
 
 def _growth(status: Status) -> GrowthPicture | None:
-    return growth_picture(status.vault.growth.points, status.time)
+    return growth_picture(status.vault.growth, status.time)
 
 
 def _schedule(status: Status) -> tuple[str, str]:

@@ -39,7 +39,7 @@ class Touched:
 
 
 @dataclass(slots=True)
-class Finding:
+class Defect:
     """One thing that is not as it should be.
 
     Codes: index-unreadable, snapshot-unreadable, mark-unreadable, key-unreadable, pack-missing,
@@ -72,7 +72,7 @@ class Finding:
 class Report:
     """The whole account of one check."""
 
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Defect] = field(default_factory=list)
     snapshots: int = 0
     packs: int = 0
     blobs: int = 0
@@ -85,13 +85,13 @@ class Report:
         return not self.damage
 
     @property
-    def damage(self) -> list[Finding]:
+    def damage(self) -> list[Defect]:
         return [finding for finding in self.findings if finding.severity == DAMAGE]
 
     def add(
         self, code: str, file: str, what: str, *, note: bool = False, blobs: frozenset[bytes] = frozenset()
     ) -> None:
-        self.findings.append(Finding(code, NOTE if note else DAMAGE, file, what, blobs))
+        self.findings.append(Defect(code, NOTE if note else DAMAGE, file, what, blobs))
 
 
 _SHOWN = 20
@@ -150,7 +150,7 @@ class TreeCheck:
                 )
         self._trace([item for item in self._report.findings if item.severity == DAMAGE], snapshots)
 
-    def _is_reported(self, finding: Finding) -> bool:
+    def _is_reported(self, finding: Defect) -> bool:
         """Whether it is a directory that cannot be read because of a damaged pack, which is a finding too."""
         return finding.code == "tree-unreadable" and any(
             other.code == "blob-damaged" and finding.blobs <= other.blobs for other in self._report.findings
@@ -169,8 +169,8 @@ class TreeCheck:
             pass
         self._missing.add(blob)
 
-    def _trace(self, findings: list[Finding], snapshots: list[Snapshot]) -> None:
-        causes: dict[bytes, list[Finding]] = defaultdict(list)
+    def _trace(self, findings: list[Defect], snapshots: list[Snapshot]) -> None:
+        causes: dict[bytes, list[Defect]] = defaultdict(list)
         for finding in findings:
             for blob in finding.blobs:
                 causes[blob].append(finding)
@@ -191,7 +191,7 @@ class TreeCheck:
                     touched = Touched(public_id(snapshot), tuple(found[:_SHOWN]), len(found))
                     finding.touches = (*finding.touches, touched)
 
-    def _sound_elsewhere(self, blob: bytes, causes: list[Finding]) -> bool:
+    def _sound_elsewhere(self, blob: bytes, causes: list[Defect]) -> bool:
         damaged = {finding.file for finding in causes}
         if "" in damaged or any(finding.code == "pack-not-indexed" for finding in causes):
             return False
@@ -202,7 +202,7 @@ class TreeCheck:
         )
 
     def _needing(
-        self, tree: bytes, causes: dict[bytes, list[Finding]], clean: set[bytes]
+        self, tree: bytes, causes: dict[bytes, list[Defect]], clean: set[bytes]
     ) -> Iterator[tuple[str, bytes]]:
         """Every path below a tree that needs a blob with a cause; trees that need none go to `clean`."""
         if tree in causes:

@@ -139,7 +139,7 @@ def forget_by_policy(
     wait: float = 0.0,
     listener: Listener = silent,
 ) -> ForgetPlan | None:
-    """Plan by policy and forget what the plan names; None where somebody works on the vault.
+    """Plan by policy and forget what the plan names; None where another process works on the vault.
 
     What an automatic run calls after a snapshot: without anything to forget it takes no lock, and where
     the vault is in use it leaves the work to the next run. `chosen` narrows it, to one home for example.
@@ -184,7 +184,7 @@ def _settled(repository: Repository, lock: Lock) -> tuple[list[Snapshot], list[S
 
 
 class _Current:
-    """The same snapshots as they are now that we hold the lock: somebody may have marked them meanwhile."""
+    """The same snapshots as they are now that we hold the lock: they may have been marked meanwhile."""
 
     def __init__(self, repository: Repository, snapshots: Iterable[Snapshot], lock: Lock) -> None:
         _require_exclusive(lock)

@@ -1,4 +1,4 @@
-"""Pruning: forgotten snapshots go for good, then the packs that nobody needs any more.
+"""Pruning: forgotten snapshots go for good, then the packs that no snapshot needs any more.
 
 Under an exclusive lock, in an order in which a kill at any moment loses nothing:
 

@@ -73,7 +73,7 @@ class PrunePlan:
     leftovers: list[str] = field(default_factory=list)  # files that killed rewrites left
     marks: list[str] = field(default_factory=list)  # marks that mean nothing once those are gone
     grace_waived: bool = False  # the disk is nearly full
-    delete: dict[bytes, int] = field(default_factory=dict)  # packs that nobody needs, with their sizes
+    delete: dict[bytes, int] = field(default_factory=dict)  # packs that no snapshot needs, with their sizes
     unindexed: dict[bytes, int] = field(default_factory=dict)  # packs that no index names
     lost: set[bytes] = field(default_factory=set)  # named by an index, not there, and not needed
     repack: dict[bytes, list[PackEntry]] = field(default_factory=dict)  # pack -> what of it is used

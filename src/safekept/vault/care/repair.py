@@ -90,7 +90,7 @@ def plan_repair(
         try:
             entries = load_header(repository.storage, repository.key, name, size)
         except (BadPack, NotStored, VaultDamaged):
-            continue  # nobody knows what it held; a prune removes it
+            continue  # what it held is unknown; a prune removes it
         # Read before it is trusted: it may be here because an earlier repair found it damaged.
         sound = {blob[0] for _, blob in sound_blobs(repository, pack, entries)}
         if len(sound) == len({entry.id for entry in entries}):

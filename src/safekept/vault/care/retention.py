@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from ..repo.repository import Repository
 
 SOUND = "sound"
-#: A bucket of its own: quick ones that nobody asked for push out none that somebody did.
+#: A bucket of its own: automatic quick ones push out none that was asked for.
 AUTOMATIC_QUICK = "automatic quick"
 
 #: What goes by itself. A kind that is not here never does.

@@ -38,7 +38,7 @@ ORDER = (
     FileKind.MARK,
     FileKind.SNAPSHOT,
 )
-#: Where the copy is to become somebody's own vault, it is none before everything is there.
+#: Where the copy is to become a vault of its own, it is none before everything is there.
 CONFIG_LAST = (
     FileKind.PACK,
     FileKind.INDEX,

@@ -42,7 +42,7 @@ class MirrorPruneRefused(SafekeptError):
 
 @dataclass(frozen=True, slots=True)
 class MirrorPrune:
-    """What a prune of a copy deletes there, and what it leaves to whoever made it."""
+    """What a prune of a copy deletes there, and what it leaves to the machine that made it."""
 
     files: tuple[tuple[FileKind, str], ...]  # in the order of deleting
     leaving: tuple[Snapshot, ...]  # oldest first, and so are the next
@@ -118,7 +118,7 @@ def _present(repository: Repository) -> int:
     index = repository.index
     names = [pack.hex() for pack in index.packs]
     found = repository.storage.sizes(FileKind.PACK, names)
-    # Where two index files disagree nobody knows the size (0): a vault for `check`, not for a prune.
+    # Where two index files disagree the size is unknown (0): a vault for `check`, not for a prune.
     return sum(1 for name, size in zip(names, index.sizes, strict=True) if found.get(name) == size)
 
 
@@ -137,7 +137,7 @@ def prune_mirror(
             check()
         target.delete(kind, name)
         deleted[kind.plain] = deleted.get(kind.plain, 0) + 1
-    # What pushes that were cut short left under a temporary name is in no list; a day old, it is nobody's.
+    # What pushes that were cut short left under a temporary name is in no list; a day old, it is left over.
     left = len(target.sweep())
     return {**deleted, "temporary": left} if left else deleted
 

@@ -106,7 +106,7 @@ class Transfer:
                     if waiting and len(workers) < most and not stop.is_set():
                         workers.append(start())
         except BaseException:
-            # A person wants out: nobody waits for a slow upload, which is whole or will not have been.
+            # A person wants out: a slow upload is not waited for; it is whole or will not have been.
             stop.set()
             raise
         for worker in workers:

@@ -90,7 +90,7 @@ class Coverage:
 
 
 def coverage(repository: Repository, snapshot: Snapshot) -> Coverage:
-    """Look every piece of a snapshot up. Damaged directories are somebody else's finding."""
+    """Look every piece of a snapshot up. Damaged directories are found elsewhere."""
     remarks: list[Remark] = []
     trees, pieces = {snapshot.tree}, set[bytes]()
     for _, node in walk(repository, snapshot.tree, remarks):

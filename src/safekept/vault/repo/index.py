@@ -291,6 +291,6 @@ def find_lost_packs(storage: Storage, index: Index) -> frozenset[bytes]:
     return frozenset(
         pack
         for pack, name, expected in zip(index.packs, names, index.sizes, strict=True)
-        # Where two index files disagree, nobody knows the right size: `check` says so.
+        # Where two index files disagree, the right size is unknown: `check` says so.
         if name not in found or (expected and found[name] != expected)
     )

@@ -17,7 +17,8 @@ from typing import Any
 
 from safekept.core.errors import BAD_SHAPE
 from safekept.core.next_step import NextStep, Step
-from safekept.core.processes.process import boot, process_space, surely_gone, uptime
+from safekept.core.platform.processes import uptime
+from safekept.core.processes.process import boot, process_space, surely_gone
 from safekept.core.records import dataclass
 
 from ..errors import VaultDamaged, VaultLocked
@@ -51,7 +52,7 @@ STALE = 30 * 60.0  # seconds without a refresh, as restic counts
 
 @dataclass(frozen=True, slots=True)
 class LockFile:
-    """One lock as somebody wrote it. `reason` is set where it cannot be read."""
+    """One lock as it was written. `reason` is set where it cannot be read."""
 
     id: str
     time_ns: int = 0
@@ -67,7 +68,7 @@ class LockFile:
     uptime: float = 0.0
     #: How it was found. Seconds since it was written by the clock of the place; None: it does not tell.
     age: float | None = None
-    #: Nobody but this machine can have written it: it lies on a disk of its own.
+    #: Only this machine can have written it: it lies on a disk of its own.
     only_here: bool = False
 
     @classmethod
@@ -154,13 +155,13 @@ class LockFile:
 def read_locks(storage: Storage, key: Key, now: float | None = None) -> list[LockFile]:
     """Every lock. A refresh replaces one file by another, so a file that went is looked for again.
 
-    `now` is the time by the clock of the place; None where nobody knows it.
+    `now` is the time by the clock of the place; None where it is unknown.
     """
     for _ in range(5):
         found, again = [], False
         for name, size in storage.list(FileKind.LOCK):
             if size == 0:
-                continue  # restic passes over empty ones too: a torn write that nobody holds
+                continue  # restic passes over empty ones too: a torn write that no process holds
             try:
                 lock = LockFile.from_json(name, load_file(storage, key, FileKind.LOCK, name))
                 written = storage.written(FileKind.LOCK, name) if now is not None else None

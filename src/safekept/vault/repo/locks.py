@@ -22,7 +22,7 @@ from typing import Any, Self
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files import NoRoom
-from safekept.core.processes.process import uptime
+from safekept.core.platform.processes import uptime
 from safekept.core.worker import Worker
 
 from ..errors import LockLost

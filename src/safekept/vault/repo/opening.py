@@ -42,7 +42,7 @@ def make_vault(storage: Storage, secret: Secret, cost: Cost | None = None) -> tu
     try:
         storage.write(FileKind.CONFIG, "", master.seal(config.to_json()))
     except AlreadyStored:
-        # Somebody else finished first; our key opens nothing there.
+        # Another process finished first; our key opens nothing there.
         if written:
             storage.delete(FileKind.KEY, key_id)
         raise VaultExists.at(storage.location) from None
@@ -101,7 +101,7 @@ def add_key_file(
 ) -> str:
     """Wrap the master key for one more secret; the new key's id. It is proven before it is stored.
 
-    `username` is what lists call the key; empty: whoever runs this.
+    `username` is what lists call the key; empty: the user who runs this.
     """
     person = Identity.of_this_process()
     name, text = make_key_file(

@@ -124,7 +124,7 @@ class Repository:
 
     @property
     def index(self) -> Index:
-        """Where blobs lie; loaded at first use. `reload_index` after waiting for somebody else."""
+        """Where blobs lie; loaded at first use. `reload_index` after waiting for another process."""
         with self._mutex:
             if self._index is None:
                 self._index = self._load_index(self._cache)
@@ -182,7 +182,7 @@ class Repository:
         except VaultDamaged as error:
             self.damaged_indexes[name] = str(error.facts.get("reason", error.what))
         except NotStored:
-            self._index_names.discard(name)  # replaced by somebody's maintenance meanwhile
+            self._index_names.discard(name)  # replaced by maintenance meanwhile
         return []
 
     def load_index_file(self, name: str) -> Packs:

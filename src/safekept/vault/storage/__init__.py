@@ -11,7 +11,6 @@ from safekept.core.doors import doors
 if TYPE_CHECKING:
     from .base import DIRECTORIES, AlreadyStored, FileKind, NotStored, Storage, stored_name
     from .local import RESERVE, LocalStorage
-    from .memory import MemoryStorage
     from .objects import ObjectStorage
 
 __getattr__ = doors(
@@ -19,7 +18,6 @@ __getattr__ = doors(
     {
         "base": "AlreadyStored DIRECTORIES FileKind NotStored Storage stored_name",
         "local": "LocalStorage RESERVE",
-        "memory": "MemoryStorage",
         "objects": "ObjectStorage",
     },
 )

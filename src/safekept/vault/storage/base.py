@@ -145,7 +145,7 @@ class Storage(ABC):
         return None
 
     def room(self) -> tuple[int, int] | None:
-        """Bytes free and bytes in all where the vault lies; None where nobody can say."""
+        """Bytes free and bytes in all where the vault lies; None where that is unknown."""
         return None
 
     def keep_reserve(self) -> None:  # noqa: B027 - most places need none

@@ -22,7 +22,6 @@ from safekept.core.errors import SafekeptError
 from safekept.core.files import (
     NoRoom,
     fsync_directory,
-    kind_of_filesystem,
     read_exactly,
     remove_quietly,
     write_all,
@@ -31,6 +30,7 @@ from safekept.core.files.belt import Belt
 from safekept.core.next_step import NextStep
 from safekept.core.objects import Content, NotThere, Taken
 from safekept.core.objects.local import LocalObjects
+from safekept.core.platform.filesystems import kind_of_filesystem
 from safekept.core.processes.process import left_behind, owner_mark
 
 from ..errors import UNTOUCHED, VaultDamaged, VaultUnreachable
@@ -161,6 +161,9 @@ class LocalStorage(ObjectStorage):
 
     def create(self) -> None:
         self.belt.open(self.path)
+        for kind in DIRECTORIES:
+            if not os.path.isdir(place := os.path.join(self.path, kind.value)):
+                self.belt.open(place)  # one that is made now is closed with the rest
         super().create()
 
     def close(self) -> None:

@@ -202,7 +202,7 @@ class BlockStore:
         )
 
     def close(self) -> None:
-        """Let the threads go. Whatever they still hold is bytes, and nobody waits for it."""
+        """Let the threads go. What they still hold is bytes, and is not waited for."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
             self._threads = None

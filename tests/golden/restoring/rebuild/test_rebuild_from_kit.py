@@ -19,7 +19,6 @@ from safekept.actions.vault.keys.keys import add_passphrase
 from safekept.actions.vault.keys.kit import write_kit
 from safekept.actions.vault.opening import open_vault
 from safekept.cli.console import Console
-from safekept.vault.repo import keys as vault_keys
 from safekept.vault.repo.keys import Secret, generate_secret
 from support.commands.in_process import spoken
 from support.users.contexts import throwaway
@@ -32,7 +31,6 @@ PASSPHRASE = "four words are enough"
 @pytest.fixture
 def lost(tmp_path, monkeypatch):
     """A machine with two copies: the first on its kit got nothing for three days. Then it burnt."""
-    monkeypatch.setattr(vault_keys, "FOR_PASSPHRASE", vault_keys.Cost(16384, 8, 1))
     state = made("fresh", tmp_path)
     names = ("nas", "usb")
     settings = [DestinationSetting(name, f"file:{tmp_path}/{name}", same_disk=True) for name in names]
@@ -378,9 +376,6 @@ def test_the_kit_that_was_given_is_never_written_over_and_the_screen_says_which_
 def worthless(tmp_path, monkeypatch):
     """A machine that is alive and has its own key; the key on its kit was taken out of the vault."""
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    cost = vault_keys.Cost(16384, 8, 1)
-    monkeypatch.setattr(vault_keys, "FOR_PASSPHRASE", cost)
-    monkeypatch.setattr("safekept.actions.vault.keys.keys.FOR_PASSPHRASE", cost)
     state = made("fresh", tmp_path)
     usb = DestinationSetting("usb", f"file:{tmp_path}/usb", same_disk=True)
     here = state.context.changed(destinations=(usb,))

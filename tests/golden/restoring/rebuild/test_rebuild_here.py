@@ -13,7 +13,7 @@ from support.commands.in_process import spoken
 from support.users.states import made
 from support.vault.closed import open_below
 
-STORES = ("vault", "checkpoints/store", "kept")
+STORES = ("vault", "checkpoints/store", "checkpoints/hidden", "kept")
 
 
 @pytest.fixture
@@ -183,3 +183,40 @@ def test_where_nothing_survived_the_ways_that_are_left_are_named(say, user):
 def test_options_that_choose_need_a_place_to_choose_from(say):
     refused = say("rebuild", "--of", "/x")
     assert refused.code == 2 and "only --yes, --dry-run and --json go without it" in refused.err
+
+
+def test_a_project_comes_back_whose_folder_is_gone_too_with_its_secrets(say, user):
+    put("projects/site/.git/HEAD", "")
+    put("projects/site/.env", "KEY=1")
+    put("projects/site/.gitignore", ".env\n")
+    put("projects/site/app.py", "print()")
+    assert say("checkpoint", "projects/site").code == 0
+    os.unlink("projects/site/.env")
+    assert say("rollback", "1", "--dir", "projects/site").code == 0
+    emptied(user)
+    done = say("rebuild")
+    assert done.code == 0, done.err
+    assert read("projects/site/app.py") == "print()" and read("projects/site/.env") == "KEY=1"
+
+
+def test_a_project_on_a_disk_that_is_not_there_is_not_made_beside_it(say, tmp_path):
+    disk = tmp_path / "disk"
+    put(str(disk / "folder" / "work" / "a.txt"), "a")
+    assert say("checkpoint", str(disk / "folder" / "work")).code == 0
+    shutil.rmtree(disk)
+    shutil.rmtree(open_below(".local/share/safekept/checkpoints/projects"))
+    shutil.rmtree(".hermes")
+    done = say("rebuild")
+    assert done.code == 3 and "project-gone" in done.err and not disk.exists()
+    assert os.path.exists(".hermes/SOUL.md")
+
+
+def test_what_is_held_of_a_repository_is_closed_from_the_first_checkpoint_on(user, monkeypatch):
+    say = spoken(monkeypatch, user)
+    put("project/notes.txt", "first")
+    for words in ("init -q", "add .", "-c user.name=a -c user.email=a@b commit -qm one"):
+        subprocess.run(["git", "-C", "project", *words.split()], check=True)
+    assert say("checkpoint", "project").code == 0
+    held = ".local/share/safekept/checkpoints/repositories"
+    inside = [held, *(os.path.join(held, name) for name in os.listdir(held) if name != "belt")]
+    assert len(inside) == 2 and [oct(os.stat(one).st_mode & 0o222) for one in inside] == ["0o0", "0o0"]

@@ -49,6 +49,9 @@ def move(directory):
     between = int(time.time()) + 1  # times are said in seconds
     time.sleep(between + 0.01 - time.time())
     remember(ada, "the second\n")
+    with open(os.path.join(ada.home, "memories", "MEMORY.md"), "w", encoding="utf-8") as file:
+        file.write("a mistake\n")  # what the restore replaces is younger than all that can be rebuilt
+    said(ada.run("restore", "memories/MEMORY.md", "--yes"))
     said(ada.run("vault", "key", "add", "--recovery", "--passphrase-file", ada.secret))
     said(ada.run("push"))
     bob, done = rebuild(ada, "bob")
@@ -67,12 +70,12 @@ def test_its_list_and_its_history_reach_back_to_where_it_was_before(moved):
     assert [one["home"] for one in rows] == [bob.home, ada.home, ada.home]
     assert [one["number"] for one in rows] == [1, 2, 3]
     shown = said(bob.run("snapshot", "list"))
-    assert "Not shown" not in shown
+    assert json.loads(said(bob.run("status", "--json")))["homes"][1:] == []
     assert f"2 of them are of {ada.home} on {os.uname().nodename}, where this home was before" in " ".join(
         shown.split()
     )
     versions = said(bob.run("history", "memories/MEMORY.md"))
-    assert "2 versions in 3 snapshots" in versions and "Not looked at" not in versions
+    assert "2 versions in 3 snapshots" in versions
 
 
 def test_a_time_before_the_rebuild_can_be_restored(moved):

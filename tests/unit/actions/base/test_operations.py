@@ -10,8 +10,7 @@ import pytest
 import zstandard
 
 import safekept.actions
-from safekept.actions.base.operations.every import every_verb, read_line
-from safekept.actions.base.operations.facts import READERS, Facts, Failure
+from safekept.actions.base.operations.facts import READERS, AnyFacts, Failure, every_verb, read_operation
 from safekept.actions.base.operations.homes import SessionFacts, SnapshotFacts
 from safekept.core.journal import Record
 from safekept.core.next_step import NextStep
@@ -36,12 +35,12 @@ def test_every_line_that_was_recorded_is_understood_whole_and_written_the_same(r
     assert {one.verb for one in recorded} <= every_verb().keys()
     for one in recorded:
         known = {name: value for name, value in one.facts.items() if value is not None}
-        assert read_line(one).facts() == known, one.verb
+        assert read_operation(one).facts() == known, one.verb
 
 
 def test_every_verb_was_recorded_once_at_least(recorded):
     since = {"decline", "setup", "destination-add", "destination-remove"}  # written by later code
-    since |= {"vault-open", "vault-close", "rebuild-here"}
+    since |= {"vault-open", "vault-close", "rebuild-here", "destination-test"}
     assert every_verb().keys() - {one.verb for one in recorded} == since
 
 
@@ -55,7 +54,7 @@ def test_nothing_in_a_line_can_make_its_reader_fail(strange):
     for verb, kind in every_verb().items():
         names = {one.name.removesuffix("_") for one in fields(kind)}
         line = Record("x", verb, "done", facts={**dict.fromkeys(names, strange), "of-tomorrow": strange})
-        found = read_line(line)
+        found = read_operation(line)
         assert isinstance(found, kind)
         for one in fields(kind):
             value = getattr(found, one.name)
@@ -63,7 +62,19 @@ def test_nothing_in_a_line_can_make_its_reader_fail(strange):
 
 
 def test_a_verb_of_tomorrow_says_what_every_verb_says():
-    assert read_line(Record("x", "of-tomorrow", "done", facts={"home": "/h", "more": 1})) == Facts(home="/h")
+    line = Record("x", "of-tomorrow", "done", facts={"home": "/h", "more": 1})
+    assert read_operation(line) == AnyFacts(home="/h")
+
+
+def test_of_the_lines_of_one_operation_the_last_word_counts():
+    begun = Record("x", "snapshot", "begun", facts={"home": "/h", "files": 1, "process": 7})
+    done = Record("x", "snapshot", "done", facts={"home": "/h", "files": 2})
+    assert read_operation(begun, done) == SnapshotFacts(home="/h", files=2, process=7)
+
+
+@pytest.mark.parametrize("facts", [None, [], "text", 3])
+def test_a_line_without_facts_says_nothing(facts):
+    assert SnapshotFacts.read(Record("x", "snapshot", "done", facts=facts)) == SnapshotFacts()
 
 
 def test_what_is_not_known_yet_is_not_written_and_a_word_of_python_is_no_obstacle():
@@ -95,9 +106,7 @@ def test_a_snapshot_counts_nothing_where_somebody_wrote_words():
 #: Who still writes a line by hand, and why.
 BY_HAND = {
     "base/operations/facts.py": "what all of them are written by",
-    "base/record.py": "what failed is written under the verb and facts of whoever began it",
     "base/recovery.py": "what was cut off is ended under the verb that it had",
-    "projects/home_points/take.py": "it stands before a tool call, and the classes cost time",
 }
 
 

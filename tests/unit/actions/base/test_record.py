@@ -8,7 +8,8 @@ import pytest
 
 from safekept.actions.archives.backup import BackupRequest, backup
 from safekept.actions.base.context import UserContext
-from safekept.actions.base.record import record, recording_failure
+from safekept.actions.base.operations.homes import RestoreFacts
+from safekept.actions.base.record import record, recording
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, silent
 from safekept.core.journal import Record
@@ -59,9 +60,9 @@ def test_whoever_starts_safekept_may_say_who_it_is(tmp_path, monkeypatch, said, 
 )
 def test_whatever_ends_the_work_early_is_in_the_journal_with_what_was_known(tmp_path, error, state, code):
     here = throwaway(tmp_path)
-    facts: dict[str, object] = {"home": "/x"}
-    with pytest.raises(type(error)), recording_failure(here, "a", "restore", facts, silent):
-        facts["undo_point"] = "found on the way"
+    work = RestoreFacts(home="/x")
+    with pytest.raises(type(error)), recording(here, "a", work, silent):
+        work.undo_point = "found on the way"
         raise error
     (line,) = lines(here)
     assert (line.operation, line.verb, line.state) == ("a", "restore", state)

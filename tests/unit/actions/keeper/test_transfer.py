@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 
 import pytest
 
-from safekept.actions.keeper.bring_back import AnotherVaultThere, bring_back, look_at_keeper
+from safekept.actions.keeper.bring_back import AnotherVaultThere, bring_back
+from safekept.actions.keeper.held import look_at_keeper
 from safekept.actions.keeper.stores import Stores
 from safekept.actions.keeper.transfer import transfer
 from safekept.actions.vault.seat_belt import belts
 from safekept.checkpoints.project import project_id
 from safekept.checkpoints.store import Refs
 from safekept.keeper.client import Keeper, KeeperRefused
-from support.commands.in_process import run_here
 from support.commands.waiting import wait_until
-from support.home.homes import make_hermes_home
 from support.keeper.keepers import RunningKeeper, running_keeper
+from support.keeper.kept_user import KeptUser
 from support.projects.checkpoints import fsck, put
 from support.users.contexts import throwaway
 
@@ -30,49 +29,9 @@ def running() -> Iterator[RunningKeeper]:
         yield keeper
 
 
-class User:
-    """Somebody with a home, a project, and stores that a keeper may hold. All are one user to the keeper."""
-
-    def __init__(self, place: object, running: RunningKeeper) -> None:
-        self.context = throwaway(place, keeper_socket=running.socket)
-        self.home = self.context.places.user_home
-        self.data = self.context.places.data_directory
-        make_hermes_home(os.path.join(self.home, ".hermes"), profiles=(), awkward=False)
-        self.project = os.path.join(self.home, "project")
-        put(os.path.join(self.project, "package.json"), "{}")
-        put(os.path.join(self.project, "notes.txt"), "first")
-        self.socket = running.socket
-        self.stores = Stores.of(self.context)
-
-    def run(self, *words: str, keeper: bool = False) -> str:
-        environment = {"HOME": self.home, "PATH": os.environ["PATH"], "NO_COLOR": "1"}
-        environment |= {"SAFEKEPT_HELPER": "0", "SAFEKEPT_KEEPER_SOCKET": self.socket if keeper else ""}
-        environment |= {"TMPDIR": os.environ["TMPDIR"]}
-        done = run_here(*words, environment=environment, directory=self.home)
-        assert done.returncode == 0, (words, done.stdout, done.stderr)
-        return done.stdout
-
-    def stored(self) -> dict[str, bytes]:
-        """Every file that has to come back."""
-        found = {}
-        for path, file in self.stores.files():
-            with open(file, "rb") as opened:
-                found[path] = opened.read()
-        return found | {one.path: one.inline or b"" for one in self.stores.refs()}
-
-    def lose(self) -> None:
-        """As somebody does it who opens what is closed first."""
-        for _, belt in belts(self.context):
-            belt.take_off()
-        for name in (".local", ".config", ".cache"):
-            subject = os.path.join(self.home, name)
-            shutil.rmtree(subject, ignore_errors=True)
-            assert not os.path.exists(subject)
-
-
 @pytest.fixture
-def user(tmp_path, running) -> User:
-    one = User(tmp_path, running)
+def user(tmp_path, running) -> KeptUser:
+    one = KeptUser(tmp_path, running)
     one.run("snapshot")
     one.run("checkpoint", one.project)
     return one
@@ -238,7 +197,7 @@ def test_who_deletes_a_piece_at_a_time_gets_no_further(user, running):
     user.lose()
     put(os.path.join(user.data, "journal.jsonl"), b'{"new": 1}\n')
     assert transfer(user.stores).shrunk
-    user.run("keeper", "restore", "--yes", keeper=True)
+    user.run("rebuild", "--yes", keeper=True)
     assert {path for path in user.stored() if path.startswith("checkpoints/refs/")} >= before
     fsck(user.stores.checkpoints)
     if os.geteuid() == 0:
@@ -253,6 +212,6 @@ def test_a_state_that_was_sent_between_two_deletions_does_not_cost_the_key(user)
     os.unlink(user.stores.key_file)
     assert not transfer(user.stores).shrunk
     user.lose()
-    user.run("keeper", "restore", "--yes", keeper=True)
+    user.run("rebuild", "--yes", keeper=True)
     assert user.stored()["own/vault.key"] == key
     user.run("vault", "check")

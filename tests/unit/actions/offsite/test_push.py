@@ -21,7 +21,6 @@ from safekept.actions.offsite.place import (
     NoSuchDestination,
 )
 from safekept.actions.offsite.push import PushRequest, push
-from safekept.actions.vault.keys import keys as actions_keys
 from safekept.actions.vault.keys import keys as recovery_access
 from safekept.actions.vault.keys.key_file import KeyMissing
 from safekept.actions.vault.keys.keys import NoRecoveryAccess, add_passphrase
@@ -36,7 +35,6 @@ from safekept.core.objects.errors import unreachable
 from safekept.core.objects.memory import MemoryObjects
 from safekept.core.worker import Worker
 from safekept.vault.mirror.mirror import MirrorRefused
-from safekept.vault.repo import keys as vault_keys
 from safekept.vault.repo.keys import Secret
 from safekept.vault.repo.locks import Lock
 from safekept.vault.storage.base import FileKind
@@ -158,8 +156,6 @@ def test_the_first_push_insists_on_a_second_way(tmp_path):
 
 
 def test_a_passphrase_is_a_second_way_and_a_generated_key_is_none(tmp_path, monkeypatch):
-    for module in (actions_keys, vault_keys):
-        monkeypatch.setattr(module, "FOR_PASSPHRASE", vault_keys.Cost(16384, 8, 1))
     here = throwaway(tmp_path)
     with make_vault(here) as repository:
         assert recovery_access.recovery_access(here, repository) == ""

@@ -9,6 +9,7 @@ import pytest
 
 from safekept.actions.offsite import this_machine
 from safekept.actions.offsite.this_machine import _whole_disks, disks_of, in_memory, is_this_machine
+from safekept.core.platform import filesystems
 
 
 def test_every_name_and_address_of_this_machine_is_known_for_what_it_is():
@@ -47,7 +48,7 @@ MOUNTS = """\
 
 def test_memory_is_no_disk(tmp_path, monkeypatch):
     (tmp_path / "mounts").write_text(MOUNTS)
-    monkeypatch.setattr(this_machine, "_MOUNTS", str(tmp_path / "mounts"))
+    monkeypatch.setattr(filesystems, "_TABLE", str(tmp_path / "mounts"))
     assert in_memory("/tmp/usb/not/there/yet") and not in_memory("/etc")
 
 

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
 import subprocess
+import time
+from collections.abc import Callable
 
 import pytest
 
 from safekept.actions.projects import care
 from safekept.actions.projects.hidden.coverage import coverage
 from safekept.actions.projects.hidden.keeping import keep_hidden
-from safekept.actions.projects.hidden.record import keep_look
+from safekept.actions.projects.hidden.record import keep_look, project_records, save_rows
 from safekept.actions.projects.hidden.retention import drop_unneeded
+from safekept.actions.projects.hidden.trouble import read_trouble
 from safekept.actions.projects.rollback import checkpoint_store
 from safekept.actions.vault.keys.keys import add_passphrase
 from safekept.actions.vault.opening import open_vault
+from safekept.checkpoints.rollback import recover
 from safekept.checkpoints.take.taking import take
 from safekept.core.errors import SafekeptError
+from safekept.core.events import Event
+from safekept.core.next_step import NextStep
 from safekept.vault.repo.keys import Secret
 from safekept.vault.snapshots import list_snapshots
 from support.projects.checkpoints import tree_on_disk
 from support.projects.hidden_halves import PASSWORD, HiddenWorld, git
+
+WAITING = "Then bring back what git hides:"
 
 
 @pytest.fixture
@@ -77,6 +86,113 @@ def test_what_was_changed_after_a_rollback_survives_its_undo(world: HiddenWorld)
     assert world.read("report.pdf") == b"the agent's\n"
 
 
+def test_a_rollback_that_ends_before_the_hidden_half_says_so_and_the_printed_command_brings_it(
+    world: HiddenWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    point = world.take().taken.checkpoint
+    assert point is not None
+    before = everything(world)
+    world.put("a.txt", "changed\n")
+    world.put(".env", "changed\n", 0o600)
+    real = os.unlink
+
+    def refuse(path: str, **options: int) -> None:
+        if ".safekept-tmp-" in os.fsdecode(path) and options.get("dir_fd") is not None:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        real(path, **options)
+
+    with monkeypatch.context() as patch, pytest.raises(SafekeptError) as raised:
+        patch.setattr(os, "unlink", refuse)
+        world.rollback(point.id)
+    assert raised.value.code == "rollback-unfinished"
+    assert "what git hides is as it was before" in raised.value.kept
+    assert "is half as it was then" in raised.value.what
+    assert NextStep("rollback", (point.id,), before=WAITING) in raised.value.next_steps
+    assert world.read("a.txt") == b"visible\n" and world.read(".env") == b"changed\n"
+    heard: list[Event] = []
+    with checkpoint_store(world.context) as store:
+        assert recover(store, world.project, listener=heard.append) is not None
+    (text,) = [one.text for one in heard if one.text]
+    assert isinstance(text, NextStep)
+    assert (text.verb, text.arguments) == ("rollback", (point.id, "--dir", world.project))
+    assert world.rollback(point.id).complete
+    assert everything(world) == before
+
+
+def refusing(name: str) -> Callable[..., int]:
+    """An `os.open` that fails for one file: no disk does that on request."""
+    real = os.open
+
+    def refuse(path: str, *arguments: int, **options: int) -> int:
+        if os.fsdecode(path).endswith(name):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        return real(path, *arguments, **options)
+
+    return refuse
+
+
+def test_a_hidden_file_that_cannot_be_read_is_named_and_kept_by_the_next_checkpoint(
+    world: HiddenWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = "Hidden files that cannot be read, or are locked, are not kept: `report.pdf`"
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refusing("report.pdf"))
+        taken = world.take()
+        assert taken.hidden is not None and taken.hidden.missing == ("report.pdf",)
+        assert taken.hidden_error is not None and taken.hidden_error.what == words
+        assert read_trouble(project_records(world.context, world.project)).what == words
+        # A hook, which cannot wait, asks for the same again and is told the same.
+        look = taken.taken.hidden
+        assert look is not None
+        again = keep_look(world.context, world.project, look, deadline=time.monotonic() + 60.0)
+        assert again == taken.hidden
+    # Going back leaves alone what is not known.
+    world.put(".env", "changed\n")
+    world.put("report.pdf", "mine\n")
+    world.rollback("1")
+    assert PASSWORD.encode() in world.read(".env") and world.read("report.pdf") == b"mine\n"
+    later = world.take()
+    assert later.hidden_error is None and later.hidden is not None and later.hidden.missing == ()
+    assert not read_trouble(project_records(world.context, world.project)).what
+    os.unlink(world.path("report.pdf"))
+    world.rollback("1")
+    assert world.read("report.pdf") == b"mine\n"
+
+
+@pytest.mark.parametrize(("call", "name"), [("scandir", "data"), ("lstat", ".env")])
+def test_what_cannot_even_be_looked_at_is_named(
+    world: HiddenWorld, monkeypatch: pytest.MonkeyPatch, call: str, name: str
+) -> None:
+    """By the look at what is hidden, which goes by descriptors; no disk fails one look on request."""
+    real = getattr(os, call)
+
+    def refuse(path: object, **options: int) -> object:
+        place = os.readlink(f"/proc/self/fd/{path}") if isinstance(path, int) else os.fsdecode(path)  # type: ignore[arg-type]
+        if os.path.basename(place) == name and (isinstance(path, int) or "dir_fd" in options):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), name)
+        return real(path, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, refuse)
+        taken = world.take()
+    assert taken.hidden is not None and taken.hidden.missing == (name,)
+    assert taken.hidden_error is not None and f"`{name}`" in taken.hidden_error.what
+    assert world.take().hidden_error is None
+
+
+def test_a_rollback_replaces_no_hidden_file_that_it_could_not_save(
+    world: HiddenWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.take()
+    world.put("report.pdf", "saved nowhere\n")
+    world.put(".env", "changed\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refusing("report.pdf"))
+        done = world.rollback("1")
+    assert not done.complete and "report.pdf" in [path for path, _ in done.stays]
+    assert world.read("report.pdf") == b"saved nowhere\n" and PASSWORD.encode() in world.read(".env")
+
+
 def test_a_snapshot_is_made_only_when_something_hidden_changed(world: HiddenWorld) -> None:
     first = world.take().taken.checkpoint
     world.put("a.txt", "other\n")
@@ -123,6 +239,20 @@ def test_the_users_own_later_edit_of_a_hidden_file_stays(world: HiddenWorld) -> 
     assert world.read(".env") == b"my own\n"
     assert world.read("report.pdf").startswith(b"%PDF")
     assert (".env", "changed by you after the agent's last write") in done.stays
+
+
+@pytest.mark.parametrize("name", ["a.txt", ".env", "data/notes/one.txt"])
+def test_where_no_agent_ever_worked_a_second_rollback_brings_back_as_well(
+    world: HiddenWorld, name: str
+) -> None:
+    """The mark of the first one says nothing of whose the next change is: there is nobody else."""
+    world.take()
+    then = world.read(name)
+    world.put(name, "ruined\n")
+    world.rollback("1")
+    os.unlink(world.path(name))
+    done = world.rollback("1")
+    assert world.read(name) == then and done.complete and not done.stays, done.stays
 
 
 def test_a_gitignore_that_the_agent_writes_hides_nothing(world: HiddenWorld) -> None:
@@ -327,3 +457,84 @@ def test_a_point_that_was_not_kept_in_time_is_put_together_and_the_rest_is_named
     assert not done.complete
     assert [path for path, why in done.stays if "not kept in time" in why] == ["data/late.txt"]
     assert not os.path.exists(world.path("data/late.txt"))
+
+
+def test_what_was_named_and_came_back_with_the_visible_half_is_not_called_late(world: HiddenWorld) -> None:
+    """Named files are kept at once, whatever hides them; the hidden half may come later, or never."""
+    world.put("data/named.txt", "then\n")
+    with checkpoint_store(world.context) as store:
+        point = take(
+            store,
+            world.project,
+            kind="before",
+            session="s",
+            named=["data/named.txt"],
+            full=True,
+            settings=world.policy.take,
+        )
+    assert point.hidden is not None and point.checkpoint is not None
+    assert isinstance(keep_look(world.context, world.project, point.hidden, deadline=1e-9), SafekeptError)
+    world.put("data/named.txt", "ruined\n")
+    done = world.rollback(point.checkpoint.id)
+    assert world.read("data/named.txt") == b"then\n"
+    assert done.complete and not done.stays, done.stays
+
+
+def test_where_nothing_hidden_was_ever_kept_a_rollback_that_needs_nothing_of_it_is_whole(
+    tmp_path: object,
+) -> None:
+    """A new user's first turn: there is no repository yet, and nothing to bring back from one."""
+    new = HiddenWorld(tmp_path)
+    new.put("package.json", "{}\n")
+    new.take()
+    new.put("a.txt", "changed\n")
+    new.put("node_modules/one/index.js", "can be made again\n")
+    done = new.rollback("1")
+    assert new.read("a.txt") == b"visible\n"
+    assert done.complete and not done.stays, done.stays
+
+
+def test_where_nothing_hidden_was_kept_in_time_what_is_gone_is_named(tmp_path: object) -> None:
+    new = HiddenWorld(tmp_path)
+    new.put("data/one.txt", "one\n")
+    new.put("data/two.txt", "two\n")
+    with checkpoint_store(new.context) as store:
+        point = take(store, new.project, kind="before", session="s", settings=new.policy.take)
+    assert point.hidden is not None and point.checkpoint is not None
+    save_rows(new.context, new.project, point.hidden)
+    shutil.rmtree(new.path("data"))
+    new.put("a.txt", "changed\n")
+    done = new.rollback(point.checkpoint.id)
+    assert new.read("a.txt") == b"visible\n"
+    assert [path for path, why in done.stays if "not kept in time" in why] == [
+        "data/one.txt",
+        "data/two.txt",
+    ]
+    assert not done.complete
+
+
+def test_lines_that_are_lost_are_written_again_and_nothing_is_dropped_for_it(world: HiddenWorld) -> None:
+    world.take()
+    lines = os.path.join(project_records(world.context, world.project), "hidden.jsonl")
+    before = world.read(".env")
+    os.unlink(lines)
+    with checkpoint_store(world.context) as store:
+        drop_unneeded(world.context, store, total=1, now=True)
+    assert len(world.snapshots()) == 1
+    os.unlink(lines)
+    shutil.rmtree(world.project)
+    world.rollback()
+    assert world.read(".env") == before
+
+
+def test_a_rollback_that_is_done_again_removes_what_it_removed_the_first_time(world: HiddenWorld) -> None:
+    world.take()
+    before = everything(world)
+    os.unlink(world.path(".env"))
+    world.put("new.txt", "made since\n")
+    world.rollback()
+    assert everything(world) == before
+    world.undo()
+    done = world.undo()
+    assert done.complete and done.stays == []
+    assert everything(world) == before

@@ -11,12 +11,19 @@ import pytest
 from safekept.actions.offsite.destination import parse_destination
 from safekept.actions.schedule.host import Machine, plan_installation, search_path
 from safekept.actions.schedule.host_commands import HostRefused
-from safekept.actions.schedule.host_start import ends_at_logout, unfound_programs, why_host_will_not_start
+from safekept.actions.schedule.host_start import (
+    ends_at_logout,
+    installed_times,
+    other_times,
+    unfound_programs,
+    why_host_will_not_start,
+)
 from safekept.actions.schedule.install import CRON, LAUNCHD, SYSTEMD, install, installed
 from safekept.actions.status.findings.work import of_schedule
 from safekept.actions.status.schedule_status import ScheduleStatus
 from safekept.core.next_step import step_texts
 from safekept.schedule.hosts.call import Call
+from safekept.schedule.tasks import Cadence, Plan
 from support.users.contexts import throwaway
 
 
@@ -230,3 +237,17 @@ def test_a_program_that_came_after_the_schedule_is_named_until_it_is_installed_a
     assert finding.level == "note", "without Hermes a drill asks less"
     renewed = put(here, with_path, host, program, search_path(with_path.environment))
     assert unfound_programs(there, renewed, with_path) == ()
+
+
+@pytest.mark.parametrize("host", [CRON, SYSTEMD, LAUNCHD])
+@pytest.mark.parametrize("at", ["03:30", "5:15, 17:00", "hourly"])
+def test_the_times_of_what_is_installed_are_read_where_they_stand(here, machine, program, host, at):
+    wanted = Cadence.parse(at)
+    call = Call((str(program), "schedule", "run", "--quiet"), wanted, {"PATH": "/usr/bin"}, home="/h")
+    install(here, plan_installation(machine, host, call, os.getuid()), machine.run)
+    found = installed(here)
+    assert installed_times(found, machine) == wanted.times
+    assert other_times(here.changed(schedule=Plan(wanted)), found, machine) == ""
+    told = other_times(here.changed(schedule=Plan(Cadence(((4, 10),)))), found, machine)
+    assert told == f"the schedule was installed for {wanted}; 04:10 is set, and this machine was not told"
+    assert other_times(here.changed(schedule=Plan(Cadence(()))), found, machine) == "", "a look in every hour"

@@ -199,7 +199,7 @@ def test_every_way_to_fail_is_one_line_and_no_exception(here, web, tmp_path):
     }
     notify(told_by(here, **targets), LOST, lambda event: said.append(event.text))
     assert len(said) == 5
-    assert "email to ada@example.org was not reached: it cannot be run: No such file" in said[3]
+    assert f"email to ada@example.org was not reached: {tmp_path}/missing cannot be run: No such" in said[3]
     assert said[4].endswith("was not reached: it ended with status 7")
     (entry,) = journal(here)
     assert (entry.verb, entry.state) == ("notify", "failed")

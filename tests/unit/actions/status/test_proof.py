@@ -14,8 +14,9 @@ from safekept.actions.drill.checks.interpreter import find_python
 from safekept.actions.drill.landing import LocalDamage, choose_small
 from safekept.actions.drill.subject import is_archive
 from safekept.core.agents import compose
-from safekept.core.entries import Content, Entry, EntryList, EntryLost, Kind, no_content
+from safekept.core.entries import Content, Entry, EntryLost, Kind, no_content
 from safekept.home.layout.layout import load_layouts
+from support.home.entry_list import EntryList
 from support.restoring.drills import (
     build,
     change_database,

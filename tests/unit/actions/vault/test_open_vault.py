@@ -21,7 +21,6 @@ from safekept.actions.vault.opening import (
     open_vault,
 )
 from safekept.vault.errors import NoSuchVault, VaultExists, VaultHalfMade, WrongKey
-from safekept.vault.repo import keys
 from safekept.vault.repo.keys import FOR_GENERATED, FOR_PASSPHRASE, KeyFile, Secret, generate_secret
 from safekept.vault.repo.repository import Repository
 from safekept.vault.storage import LocalStorage
@@ -91,6 +90,7 @@ def test_writing_a_key_never_replaces_one(tmp_path):
     assert os.listdir(tmp_path / "deep") == ["key"], "no temporary file stays"
 
 
+@pytest.mark.stretched
 def test_a_passphrase_put_into_the_key_file_by_hand_is_stretched(tmp_path):
     here = throwaway(tmp_path)
     write_key_once(here.places.vault_key_file, "correct horse battery staple")
@@ -276,6 +276,7 @@ def test_an_init_by_a_person_replaces_what_is_gone_but_nothing_that_is_there(tmp
     make(here)
 
 
+@pytest.mark.stretched
 def test_a_passphrase_in_the_settings_makes_a_vault_without_a_key_file(tmp_path):
     here = throwaway(tmp_path, vault_secret=lambda: Secret("from the command"), vault_wants_passphrase=True)
     make(here)
@@ -328,7 +329,6 @@ def test_what_we_made_is_known_however_it_is_typed_and_nothing_else_is(typed, ma
 def test_a_passphrase_of_our_making_opens_with_capitals_and_blanks_and_a_chosen_one_does_not(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(keys, "FOR_PASSPHRASE", keys.Cost(16384, 8, 1))
     here = throwaway(tmp_path)
     ours, chosen = easy_passphrase(), "four words are enough"
     assert as_made(ours) == ours
@@ -350,7 +350,6 @@ def test_a_passphrase_of_our_making_opens_with_capitals_and_blanks_and_a_chosen_
 
 def test_one_that_somebody_chose_in_our_shape_opens_as_it_was_chosen(tmp_path, monkeypatch):
     """As typed comes first: what looks like ours may be somebody's own."""
-    monkeypatch.setattr(keys, "FOR_PASSPHRASE", keys.Cost(16384, 8, 1))
     here, own = throwaway(tmp_path), "BAFI DOGU HALE JOMI NUPA RAVO"
     with initialise(here) as repository:
         add_passphrase(here, repository, Secret(own), recovery=True)

@@ -144,6 +144,8 @@ def test_a_passphrase_opens_what_it_wrapped_and_its_cost_is_bounded():
     for work in ("21", "22", "23", "99", "0", "04", "+4", "-4", "4x", "", "0x4", "100"):
         with pytest.raises(NotAHeader):
             secret.unwrap(Stanza("scrypt", (salt, work), stanza.body))
+    with pytest.raises(NotAHeader, match="more than 1 GB of memory, which no honest one asks for"):
+        secret.unwrap(Stanza("scrypt", (salt, "21"), stanza.body))
     for arguments in ((salt,), (salt, "4", "x"), ("AAAA", "4"), (salt[:-1] + "!", "4")):
         with pytest.raises(NotAHeader):
             secret.unwrap(Stanza("scrypt", arguments, stanza.body))

@@ -110,3 +110,20 @@ def test_a_trap_in_a_repository_costs_what_it_hides_and_no_more(name, trap, proj
         else:
             assert "ref:refs/heads/gone" in restored.done, restored
             assert name != "index" or stat.S_ISREG(os.lstat(path).st_mode)
+
+
+def test_a_repository_counts_as_kept_only_where_it_is_written_down_who_needs_it(project, tmp_path):
+    """Two projects may share one: whoever is not on the list would lose it with the other's last point."""
+    with Store.open(str(tmp_path / "store")) as store:
+        take(store, project)
+        (users,) = (tmp_path / "store" / "repositories").glob("*/users")
+        names = users.read_text()
+        users.unlink()
+        users.mkdir()  # nothing can be written there now
+        shell("echo two > a.txt; git commit -qam two", project)
+        taken = take(store, project, kind="manual")
+        assert taken.remarks == ("the git history is not kept whole yet: not a regular file",)
+        users.rmdir()
+        shell("echo three > a.txt", project)
+        assert take(store, project, kind="manual").remarks == ()
+        assert users.read_text().split() == names.split()

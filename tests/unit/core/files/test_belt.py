@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import signal
@@ -205,6 +206,29 @@ def test_a_directory_that_is_no_part_of_it_is_left_as_it_is(nobodys: str) -> Non
         return [all_closed(root), os.stat(os.path.join(root, "open")).st_mode & 0o777]
 
     assert as_nobody(work) == [True, 0o700]
+
+
+def test_what_could_not_be_closed_is_closed_by_the_next_command(nobodys: str) -> None:  # noqa: F811
+    """A closed root says that everything is. No disk fails one change on request: that is replaced."""
+
+    def work() -> list[object]:
+        root, change = closed_store(nobodys), os.fchmod
+
+        def failing(descriptor: int, mode: int) -> None:
+            if os.readlink(f"/proc/self/fd/{descriptor}").endswith("data/aa") and not mode & 0o200:
+                raise OSError(errno.EIO, "Input/output error")
+            change(descriptor, mode)
+
+        os.fchmod = failing
+        belt = belt_of(root)
+        put(belt, "data/aa/more")
+        belt.let_go()
+        found: list[object] = [belt.holds()]
+        os.fchmod = change
+        belt_of(root, None).let_go()  # as a command does that only reads
+        return [*found, all_closed(root)]
+
+    assert as_nobody(work) == [False, True]
 
 
 def test_two_writers_leave_no_trace_on_a_store_without_a_belt(nobodys: str) -> None:  # noqa: F811

@@ -1,7 +1,7 @@
 """What is given another mode, time or owner is what has the name, and never what a link there leads to.
 
 Every place in the code that does so is looked at. It says `follow_symlinks=False`, it has the file open, it
-goes by the kernel's own name of what is open (`/proc/self/fd`), or it has a reason below. Modes are changed
+goes by the kernel's own name of what is open (`name_of`), or it has a reason below. Modes are changed
 by `core/files/tree.py::change_mode`, which can do it without following.
 """
 
@@ -61,7 +61,7 @@ def followers(text: str) -> list[int]:
     open_files = {
         target.id
         for node in ast.walk(tree)
-        if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("os.open(")
+        if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith(("os.open(", "name_of("))
         for target in node.targets
         if isinstance(target, ast.Name)
     }
@@ -85,8 +85,6 @@ def _harmless(call: ast.Call, open_files: set[str]) -> bool:
     if any(one.arg == "follow_symlinks" and ast.unparse(one.value) == "False" for one in call.keywords):
         return True
     first = call.args[0]
-    if isinstance(first, ast.JoinedStr):
-        return ast.unparse(first).startswith(("f'/proc/self/fd/", "f'{_BY_DESCRIPTOR}/"))
     return isinstance(first, ast.Name) and first.id in open_files
 
 
@@ -118,7 +116,7 @@ def test_every_change_that_could_be_led_elsewhere_has_a_reason():
         ("os.utime(name, ns=(1, 1), dir_fd=parent, follow_symlinks=False)", False),
         ("descriptor = os.open(path, flags)\nos.utime(descriptor)", False),
         ("def one(descriptor: int):\n    os.utime(descriptor)", False),
-        ("os.chmod(f'/proc/self/fd/{descriptor}', 0o600)", False),
+        ("place = name_of(descriptor)\nos.chmod(place, 0o600)", False),
         ("os.fchmod(descriptor, 0o600)", False),
     ],
 )

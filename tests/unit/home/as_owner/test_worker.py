@@ -9,17 +9,7 @@ import sys
 import pytest
 
 from conftest import missing_part
-from safekept.core.entries import (
-    ZEROS,
-    BytesContent,
-    Content,
-    Entry,
-    EntryList,
-    EntryLost,
-    Kind,
-    Outcome,
-    Remark,
-)
+from safekept.core.entries import ZEROS, BytesContent, Content, Entry, EntryLost, Kind, Outcome, Remark
 from safekept.core.next_step import NextStep
 from safekept.core.owner import OwnerChildFailed, OwnerPipe
 from safekept.core.owner.child import OwnerNotPermitted, exception_as_data, raised_from
@@ -32,6 +22,7 @@ from safekept.home.landing.tree import LandingThroughLink
 from safekept.home.layout import load_layouts
 from safekept.home.owner import worker_for
 from safekept.home.scan import Selection, scan
+from support.home.entry_list import EntryList
 from support.home.homes import differences, make_hermes_home, tree_facts
 from support.places import CHECKOUT
 from support.users.unprivileged import NOBODY, as_nobody, nobodys  # noqa: F401 - a fixture

@@ -331,3 +331,29 @@ def test_a_directory_that_may_not_be_written_is_named_whole(tmp_path):
     assert as_nobody(try_it) == f"`{tmp_path}/home/SOUL.md` cannot be written: Permission denied"
     relative = PermissionError(13, "Permission denied", "1")
     assert not_permitted(relative, "/the/home", "").what == "`/the/home` cannot be written: Permission denied"
+
+
+def test_two_names_that_the_disk_takes_for_one_are_refused_and_nothing_is_written(home, monkeypatch):
+    """The disk is played here: a real one needs root, a loop device and exfat-fuse."""
+    from safekept.core.platform.filesystems import Folding
+
+    twins = [
+        file("Notes.md", "upper"),
+        file("notes.md", "lower"),
+        file("caf\u00e9", "1"),
+        file("cafe\u0301", "2"),
+    ]
+    was = facts(home)
+    for folding, expected in (
+        (Folding(case=True, forms=False), [["Notes.md", "notes.md"]]),
+        (Folding(case=False, forms=True), [["caf\u00e9", "cafe\u0301"]]),
+    ):
+        monkeypatch.setattr("safekept.home.landing.alike.folding_of", lambda *_, folding=folding: folding)
+        with pytest.raises(SafekeptError) as caught:
+            landed(home, twins)
+        assert caught.value.code == "names-alike" and caught.value.facts["alike"] == expected
+        assert "for one name" in str(caught.value) and "The home is as it was" in caught.value.kept
+        assert facts(home) == was and not os.listdir(f"{home}.safekept/landings")
+    monkeypatch.undo()
+    landed(home, twins)
+    assert read(f"{home}/Notes.md") == b"upper" and read(f"{home}/cafe\u0301") == b"2"

@@ -15,6 +15,7 @@ import pytest
 
 from safekept.checkpoints.store.store import Store
 from safekept.core.errors import SafekeptError
+from safekept.home.layout import load_layouts
 from safekept.integrations import entry
 from safekept.integrations.helper import client
 from safekept.integrations.hosts import HOSTS
@@ -34,6 +35,13 @@ def helped(tmp_path_factory):
     user = throwaway(tmp_path_factory.mktemp("helped"))
     with helper_process(user):
         yield user
+
+
+def test_whatever_says_where_an_agents_home_is_comes_with_each_request():
+    """A home that was moved by its variable would else be looked for where the helper was started."""
+    variables = {one.variable for one in load_layouts().values() if one.variable}
+    assert {"CLINE_DIR", "CURSOR_CONFIG_DIR", "HERMES_HOME"} <= variables
+    assert [name for name in sorted(variables) if not client.counts(name)] == []
 
 
 def listening(user, serve):

@@ -13,7 +13,8 @@ from safekept.vault.repo.index import encode_index
 from safekept.vault.repo.keys import Secret
 from safekept.vault.repo.repository import Repository
 from safekept.vault.repo.sealed_files import save_file
-from safekept.vault.storage import FileKind, MemoryStorage
+from safekept.vault.storage import FileKind
+from support.vault.memory_storage import MemoryStorage
 from support.vault.vaults import CHEAP, SECRET, new_vault, read_files, save_files
 
 FILES = {"a.md": b"alpha " * 500, "sub/b.md": b"beta " * 500, "sub/deep/c.md": os.urandom(3000)}

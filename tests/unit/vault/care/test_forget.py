@@ -21,8 +21,8 @@ from safekept.vault.care.retention import plan_forget, states_in
 from safekept.vault.errors import NoSuchSnapshot, VaultLocked
 from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import list_snapshots, public_id, shown
-from safekept.vault.storage import MemoryStorage
 from safekept.vault.tags import forgotten_at, is_pinned
+from support.vault.memory_storage import MemoryStorage
 from support.vault.vaults import (
     SECRET,
     find_snapshot,

@@ -25,8 +25,9 @@ from safekept.vault.repo.index import encode_index
 from safekept.vault.repo.repository import Repository
 from safekept.vault.repo.sealed_files import save_file
 from safekept.vault.snapshots import list_snapshots
-from safekept.vault.storage import LocalStorage, MemoryStorage
+from safekept.vault.storage import LocalStorage
 from safekept.vault.storage.base import FileKind
+from support.vault.memory_storage import MemoryStorage
 from support.vault.vaults import (
     SECRET,
     new_vault,

@@ -12,9 +12,9 @@ from safekept.vault.format.blobs import BlobKind
 from safekept.vault.repo.locks import unlock
 from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import list_snapshots
-from safekept.vault.storage import MemoryStorage
 from safekept.vault.storage.base import FileKind
 from support.vault.faulty_storage import FaultyStorage, Stopped
+from support.vault.memory_storage import MemoryStorage
 from support.vault.vaults import SECRET, new_vault, read_all, read_files, save_files, some_files
 
 NOW = 1_794_000_000 * 10**9

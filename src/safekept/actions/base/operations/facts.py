@@ -1,9 +1,9 @@
 """The one shape of what was done: a dataclass per verb, whose fields are the facts of its line.
 
-Whoever writes a line of the journal fills the fields; whoever reads one gets them with their types. A line
-may be older or newer than this code, or foreign: what is missing or of another kind than its field reads as
-not there, and nothing raises. Lines have had one shape so far, version 1. When that changes, an older line
-gets today's names in `_as_of_today`, so that everything that was ever written still reads.
+A line of the journal is written from these fields and read into them, with their types. A line may be older
+or newer than this code, or foreign: what is missing or of another kind than its field reads as not there, and
+nothing raises. Lines have had one shape so far, version 1. When that changes, an older line gets today's
+names in `_as_of_today`, so that everything that was ever written still reads.
 
 The same object goes on with the result of its action: `--json`, the tools of an agent and the values of
 Python take from `document()` what the line says too, so that no two of them can differ.
@@ -11,6 +11,8 @@ Python take from `document()` what the line says too, so that no two of them can
 
 from __future__ import annotations
 
+import functools
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import field, fields
 from typing import Any, ClassVar, Self
@@ -69,7 +71,7 @@ class Facts:
         return tuple(one.name for one in fields(cls) if "listed" in one.metadata)
 
     def add(self, facts: Mapping[str, object]) -> None:
-        """Take over facts that somebody else found out; each has its field here."""
+        """Take over facts that were found elsewhere; each has its field here."""
         known = {_written(one.name): one.name for one in fields(self)}
         for name, value in facts.items():
             setattr(self, known[name], tuple(value) if isinstance(value, list) else value)
@@ -79,13 +81,9 @@ class Facts:
         return Record(operation, verb or self.verb, state, facts=self.facts())
 
     @classmethod
-    def read(cls, record: Record) -> Self:
-        """The same from a line, whoever wrote it and when."""
-        return cls.from_facts(_as_of_today(record))
-
-    @classmethod
-    def from_facts(cls, facts: Mapping[str, object]) -> Self:
-        work = cls()
+    def read(cls, *records: Record) -> Self:
+        """The same from the lines of one operation, whichever version wrote them; the last word counts."""
+        work, facts = cls(), written_facts(*records)
         for name, written, read in _readers(cls):
             if written in facts:
                 setattr(work, name, read(facts[written]))
@@ -132,7 +130,7 @@ class Failure:
     @classmethod
     def read(cls, record: Record) -> Failure | None:
         """None where the line says of no error."""
-        error = _mapping(record.facts.get("error"))
+        error = Facts.read(record).error
         if error is None:
             return None
         steps = tuple(map(read_step, _texts(error.get("next")) or ()))
@@ -140,9 +138,14 @@ class Failure:
         return cls(code, what, kept, steps)
 
 
+def written_facts(*records: Record) -> dict[str, object]:
+    """All that the lines of one operation say, also what no class knows: to be shown, or written on."""
+    return {name: value for one in records for name, value in _as_of_today(one).items()}
+
+
 def _as_of_today(record: Record) -> Mapping[str, object]:
     """The facts under today's names. Nothing has changed yet; a newer line is read as far as it is known."""
-    return record.facts
+    return record.facts if isinstance(record.facts, dict) else {}
 
 
 _Readers = tuple[tuple[str, str, Callable[[object], object]], ...]
@@ -203,3 +206,26 @@ READERS: dict[str, Callable[[object], object]] = {
     "Mapping[str, object] | None": _mapping,
     "tuple[Mapping[str, object], ...] | None": _mappings,
 }
+
+
+# The dataclass of every verb, found by the name that stands in the line: for `log`, which shows them all.
+
+
+_MODULES = ("homes", "projects", "stores", "care")
+
+
+@functools.cache
+def every_verb() -> dict[str, type[Facts]]:
+    """Verb to class, of all that is ever written."""
+    found: dict[str, type[Facts]] = {}
+    for name in _MODULES:
+        module = importlib.import_module(f"{__package__}.{name}")
+        for one in vars(module).values():
+            if isinstance(one, type) and issubclass(one, Facts) and one.verb:
+                found[one.verb] = one
+    return found
+
+
+def read_operation(*records: Record) -> Facts:
+    """The lines of an operation of any verb; of one that is not known only what every verb may have."""
+    return every_verb().get(records[-1].verb, AnyFacts).read(*records)

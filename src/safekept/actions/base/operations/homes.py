@@ -42,6 +42,11 @@ class SnapshotFacts(Facts):
     host: str | None = None
     undo: bool | None = None
 
+    @property
+    def is_part(self) -> bool:
+        """Whether it holds less than the settings select; older lines say it by kind and profile."""
+        return bool(self.partial or self.profile or self.kind == "quick")
+
 
 @dataclass(kw_only=True, slots=True)
 class MarkFacts(Facts):
@@ -219,6 +224,8 @@ class RebuildHereFacts(Facts):
     receipts: int | None = None
     homes: tuple[str, ...] | None = None  # each landed by a restore of its own, which `undo` takes back
     projects: tuple[str, ...] | None = None  # each by a rollback of its own
+    from_keeper: int | None = None  # files of the stores
+    bytes_from_keeper: int | None = None
 
 
 @dataclass(kw_only=True, slots=True)

@@ -12,7 +12,7 @@ from .facts import Facts, counted, documented
 
 @dataclass(kw_only=True, slots=True)
 class CheckpointFacts(Facts):
-    """A checkpoint that somebody asked for."""
+    """A checkpoint that was asked for by hand."""
 
     verb: ClassVar[str] = "checkpoint"
 
@@ -35,7 +35,7 @@ class RollbackFacts(Facts):
     files: tuple[str, ...] | None = None  # that were named; none: all
     restored: int | None = counted()
     removed: int | None = counted()
-    kept: int | None = None  # of what is left: what somebody changed since
+    kept: int | None = None  # of what is left: what was changed since
     left: int | None = counted()
     directory: str | None = None  # where whoever asked for it stood
     repository: int | None = None  # items of the project's own repository that were put back
@@ -63,7 +63,7 @@ class CheckpointsPruneFacts(Facts):
 
 @dataclass(kw_only=True, slots=True)
 class CheckpointsClearFacts(CheckpointsPruneFacts):
-    """Checkpoints of a project, or of all, that somebody dropped."""
+    """Checkpoints of a project, or of all, that were dropped by hand."""
 
     verb: ClassVar[str] = "checkpoints-clear"
 

@@ -92,6 +92,17 @@ class DestinationAddFacts(Facts):
 
 
 @dataclass(kw_only=True, slots=True)
+class DestinationTestFacts(Facts):
+    """What the credential may do in a place, tried because somebody asked."""
+
+    verb: ClassVar[str] = "destination-test"
+
+    destination: str | None = None
+    place: str | None = None  # as the settings have it
+    rights: Mapping[str, object] | None = None
+
+
+@dataclass(kw_only=True, slots=True)
 class DestinationRemoveFacts(DestinationAddFacts):
     """A place that receives none any more; what lies there stays."""
 
@@ -118,7 +129,7 @@ class VaultInitFacts(VaultFacts):
 
 @dataclass(kw_only=True, slots=True)
 class VaultJoinFacts(VaultFacts):
-    """A vault of somebody else that this host uses from now on."""
+    """A vault of another host that this one uses from now on."""
 
     verb: ClassVar[str] = "vault-join"
 
@@ -209,7 +220,7 @@ class VaultKitFacts(VaultFacts):
 
 @dataclass(kw_only=True, slots=True)
 class KitAcknowledgeFacts(VaultFacts):
-    """Somebody said that the page is kept elsewhere."""
+    """A person confirmed that the page is kept elsewhere."""
 
     verb: ClassVar[str] = "kit-acknowledge"
 

@@ -74,7 +74,7 @@ def _is_text(path: str, check: str) -> bool:
 
 
 def _missing(restored: RestoredHome) -> tuple[Problems, list[str]]:
-    """What the layout calls essential and nobody stored; and what a profile may never have had.
+    """What the layout calls essential and was not stored; and what a profile may never have had.
 
     What the store was not asked to hold is no loss of it. A home that was used has all of it. A profile may
     do without: then the restore gave back all that there was, and the rest is the doctor's to say.

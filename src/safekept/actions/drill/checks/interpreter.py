@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from safekept.core.files.small import read_start
 from safekept.core.owner import Owner, chosen_by, foreign_owner
+from safekept.core.platform.rights import words_without_network
 from safekept.core.records import dataclass
 from safekept.home.as_owner import Worker
 from safekept.home.landing import discard
@@ -31,9 +32,9 @@ class Interpreter:
     """A Python that has the agent in it, and how it is started."""
 
     python: str
-    owner: Owner | None  # who runs it; None: whoever we are
+    owner: Owner | None  # who runs it; None: the user that we are
     words: tuple[str, ...]  # in front of the command: what takes network and rights away
-    becomes: bool = False  # the words do not change the user, so whoever starts it has to
+    becomes: bool = False  # the words do not change the user, so the caller has to
 
     @property
     def how(self) -> str:
@@ -154,20 +155,16 @@ def _handed_to(script: str) -> list[str]:
 
 def _without_network(owner: Owner | None) -> tuple[str, ...]:
     """The words that take the network away from a command, and root's rights; none where that is refused."""
-    unshare = shutil.which("unshare", path=USUAL_PATH)
-    if unshare is None:
-        return ()
-    if owner is None:
-        mapped = () if os.geteuid() == 0 else ("--map-root-user",)
-        words: tuple[str, ...] = (unshare, *mapped, "--net")
-        return words if _works(words) else ()
+    words = words_without_network(USUAL_PATH)
+    if not words or owner is None:
+        return words if words and _works(words) else ()
     setpriv = shutil.which("setpriv", path=USUAL_PATH)
     if setpriv is None:
         return ()
     groups = ",".join(map(str, owner.groups))
     others = ("--groups", groups) if groups else ("--clear-groups",)
     drop = ("--reuid", str(owner.uid), "--regid", str(owner.gid), *others, "--no-new-privs")
-    words = (unshare, "--net", setpriv, *drop, "--inh-caps=-all", "--bounding-set=-all")
+    words = (*words, setpriv, *drop, "--inh-caps=-all", "--bounding-set=-all")
     return words if _works(words) else ()
 
 
@@ -208,7 +205,7 @@ class AgentsPlace:
         os.mkdir(path, 0o700)
 
     def hand_over(self) -> None:
-        """Give everything in it to whoever runs the agent; the directory itself last."""
+        """Give everything in it to the user who runs the agent; the directory itself last."""
         if self.owner is None:
             return
         for parent, directories, files in os.walk(self.path, topdown=False):

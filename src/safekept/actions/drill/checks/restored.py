@@ -38,7 +38,7 @@ class RestoredHome:
     #: Databases that came with a log, which is in them now, or whose indexes were rebuilt.
     folded: frozenset[str] = frozenset()
     root_mode: int | None = None  # of the home directory, where the store knows it
-    unreadable: tuple[str, ...] = ()  # directories of which nobody knows what was in them
+    unreadable: tuple[str, ...] = ()  # directories whose contents are unknown
     passed_over: int = 0  # files that a small drill did not restore
     exact_times: bool = True  # the filesystem of the scratch place keeps nanoseconds
 

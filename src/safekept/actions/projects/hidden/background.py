@@ -15,8 +15,7 @@ from ..checkpoint import CheckpointPolicy
 from ..project import checkpoint_directory
 from .record import keep_look
 from .retention import drop_unneeded
-
-_LOCK = "hidden.lock"
+from .trouble import LOCK
 
 
 def keep_project(
@@ -26,7 +25,7 @@ def keep_project(
     with Store.open(checkpoint_directory(context), listener=listener) as store:
         place = store.project_directory(project)
         try:
-            with process_lock(os.path.join(place, _LOCK), "keeping what is hidden"):
+            with process_lock(os.path.join(place, LOCK), "keeping what is hidden"):
                 look = look_now(store, project, policy.take, listener).hidden
                 if look is None:
                     return

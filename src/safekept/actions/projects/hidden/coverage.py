@@ -15,7 +15,8 @@ from safekept.core.records import dataclass
 from ...base.context import UserContext
 from ..checkpoint import project_around
 from ..project import checkpoint_directory
-from .record import hidden_directory, kept_looks, trouble
+from .record import hidden_directory, kept_looks, project_records
+from .trouble import read_trouble
 
 #: Counting what is left out must not take longer than looking at what is kept.
 _MOST_SECONDS = 3.0
@@ -50,6 +51,7 @@ class ProjectCoverage:
     kept: bool  # the hidden files are kept as they are now
     trouble: str  # why not, the last time that it was tried
     left: tuple[LeftOut, ...]
+    history_store: str = ""  # where histories of git repositories are; empty: none is kept
 
     @property
     def exposed(self) -> tuple[LeftOut, ...]:
@@ -67,6 +69,7 @@ class ProjectCoverage:
                 "kept": self.kept,
                 "trouble": self.trouble,
             },
+            "history": {"store": self.history_store, "encrypted": False},
             "left_out": [one.as_dict() for one in self.left],
         }
 
@@ -80,8 +83,12 @@ def coverage(
     with Store.open(place, listener=listener) as store:
         seen = look_now(store, project, settings, listener)
     look = seen.hidden
+    history = os.path.join(place, "repositories")
+    history = history if os.path.isdir(history) else ""
     if look is None:
-        return ProjectCoverage(project, store.repository, seen.files, seen.bytes, "", 0, 0, False, "", ())
+        return ProjectCoverage(
+            project, store.repository, seen.files, seen.bytes, "", 0, 0, False, "", (), history
+        )
     left = left_out(project, look)
     large = [one for path, one in look.left.items() if one[0] in ("too-large", "budget")]
     kept = look.id in kept_looks(context, project).looks
@@ -94,8 +101,9 @@ def coverage(
         look.folders.files() - len(large),
         look.folders.size() - sum(size for _, _, size in large),
         kept,
-        "" if kept else trouble(context, project),
+        "" if kept else read_trouble(project_records(context, project)).what,
         left,
+        history,
     )
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from safekept import __version__
 from safekept.checkpoints.scan import HiddenFolders, HiddenLook, KeptLook
-from safekept.core.entries import Entry, Remark
+from safekept.core.entries import Entry, Outcome, Remark
 from safekept.core.events import Event, Listener, silent
 from safekept.core.sqlite.capture import CaptureOptions
 from safekept.home.scan import Scan, Selection, scan
@@ -27,7 +27,7 @@ from ...base.own_places import own_places
 from ...base.scratch import copies_directory, usable_cache
 from ...vault.opening import cache_of
 from ..home_points.paths import escaped
-from .record import keep_nothing, kept_looks
+from .record import keep_nothing, kept_looks, named_left
 from .repository import not_ready, open_hidden, refuse_full_disk
 from .state import LEFT_OUT
 
@@ -56,8 +56,8 @@ def keep_hidden(
     """
     kept = kept_looks(context, project)
     known = kept.looks.get(look.id)
-    if known is not None:
-        return known
+    if known is not None and (deadline or not known.missing):
+        return known  # what is missing is tried again by whoever has the time
     folders = look.folders
     if look.empty:
         return keep_nothing(context, project, look)
@@ -77,9 +77,17 @@ def keep_hidden(
                 listener=source.heard(listener),
             )
     account = stored.account
-    moved = _moved(folders, stored)
+    moved, missing = _moved(folders, stored), _missing(look, account.remarks)
     one = KeptLook(
-        look.id, stored.snapshot.id, time.time_ns(), look.since_ns, account.files, account.bytes, moved
+        look.id,
+        stored.snapshot.id,
+        time.time_ns(),
+        look.since_ns,
+        account.files,
+        account.bytes,
+        moved,
+        named_left(look),
+        missing,
     )
     kept.add(one)
     return one
@@ -105,7 +113,10 @@ def _scan(
         # Databases of projects are only ever captured in processes of their own, so nobody's lock is lost by
         # reading the first bytes of one here.
         capture=CaptureOptions(
-            scratch=copies_directory(context, cache), deadline=10.0, isolated=isolated, heads_isolated=False
+            scratch=copies_directory(context, cache),
+            deadline=10.0,
+            isolated=isolated,
+            heads_isolated=False,
         ),
         avoid=[*own_places(context), *left],
         user_home=context.places.user_home,
@@ -164,6 +175,13 @@ def _described(project: str, look: HiddenLook, account: Account) -> Description:
         LOOK: {"look": look.id, "since_ns": look.since_ns},
     }
     return Description(manifest, (kind_tag(KIND),), extra={LOOK: manifest[LOOK]})
+
+
+def _missing(look: HiddenLook, remarks: Iterable[Remark]) -> tuple[str, ...]:
+    """What is there and could not be read: it is in no snapshot of this look."""
+    outcomes = (Outcome.UNREADABLE, Outcome.LOCKED)
+    found = {*look.unread, *(remark.path for remark in remarks if remark.outcome in outcomes)}
+    return tuple(sorted(found))[:_MOST_MOVED]
 
 
 def _moved(folders: HiddenFolders, stored: StoredSnapshot) -> tuple[str, ...]:

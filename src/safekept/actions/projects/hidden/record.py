@@ -10,12 +10,9 @@ from safekept.checkpoints.project import project_id
 from safekept.checkpoints.scan import HiddenFolders, HiddenLook, KeptHidden, KeptLook
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
-from safekept.core.files.small import read_fields, write_document
 
 from ...base.context import UserContext
 from ..project import checkpoint_directory
-
-_TROUBLE = "hidden-trouble.json"
 
 
 def project_records(context: UserContext, project: str) -> str:
@@ -39,6 +36,7 @@ def kept_looks(context: UserContext, project: str) -> KeptHidden:
 # A look that could not be kept in time is worth its rows: what looks just so in another snapshot is known.
 
 _ROWS, _MOST_ROWS = "hidden-look-", 20
+_MOST_LEFT = 50
 
 
 def save_rows(context: UserContext, project: str, look: HiddenLook) -> None:
@@ -61,9 +59,15 @@ def _drop_rows(context: UserContext, project: str, look: str) -> None:
         os.unlink(os.path.join(project_records(context, project), _ROWS + look))
 
 
+def named_left(look: HiddenLook) -> tuple[tuple[str, str], ...]:
+    """What the line of a look says of what it did not keep: the largest, by name."""
+    return tuple((one.path, one.reason) for one in look.exposed[:_MOST_LEFT])
+
+
 def keep_nothing(context: UserContext, project: str, look: HiddenLook) -> KeptLook:
     """Write down that there was nothing hidden; that needs no repository."""
-    one = KeptLook(look.id, "", time.time_ns(), look.since_ns)
+    left = named_left(look)
+    one = KeptLook(look.id, "", time.time_ns(), look.since_ns, left=left, missing=look.unread)
     kept_looks(context, project).add(one)
     return one
 
@@ -81,11 +85,13 @@ def keep_look(
 
     Nothing of the vault is loaded where it is kept already, or nothing is hidden.
     """
+    from .trouble import forget_trouble, note_trouble
+
     try:
         kept = kept_looks(context, project).looks.get(look.id)
         if kept is None and look.empty:
             kept = keep_nothing(context, project, look)
-        if kept is None:
+        if kept is None or (kept.missing and not deadline):
             from .keeping import keep_hidden
 
             kept = keep_hidden(
@@ -96,26 +102,20 @@ def keep_look(
             from .repository import not_ready
 
             error = not_ready(str(getattr(error, "strerror", "") or error))
-        note_trouble(context, project, error.what)
+        note_trouble(project_records(context, project), error.what)
         save_rows(context, project, look)
         return error
-    forget_trouble(context, project)
+    records = project_records(context, project)
+    if kept.missing:
+        note_trouble(records, missing_words(kept))
+    else:
+        forget_trouble(records)
     _drop_rows(context, project, look.id)
     return kept
 
 
-def note_trouble(context: UserContext, project: str, what: str) -> None:
-    """Why the hidden half of the last point is not kept; status shows it."""
-    path = os.path.join(project_records(context, project), _TROUBLE)
-    with contextlib.suppress(OSError):
-        write_document(path, {"time": time.time(), "what": what[:500]}, durable=False)
-
-
-def forget_trouble(context: UserContext, project: str) -> None:
-    with contextlib.suppress(OSError):
-        os.unlink(os.path.join(project_records(context, project), _TROUBLE))
-
-
-def trouble(context: UserContext, project: str) -> str:
-    """What stands written down; empty: nothing."""
-    return str(read_fields(os.path.join(project_records(context, project), _TROUBLE)).get("what") or "")
+def missing_words(kept: KeptLook) -> str:
+    """What is not in a snapshot of the hidden half although it was there."""
+    few = ", ".join(f"`{path}`" for path in kept.missing[:3])
+    more = f" and {len(kept.missing) - 3:,} more" if len(kept.missing) > 3 else ""
+    return f"Hidden files that cannot be read, or are locked, are not kept: {few}{more}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 
+from safekept.checkpoints.scan import KeptLook
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.files import free_bytes
@@ -21,7 +22,7 @@ from ...base.context import UserContext
 from ...vault.opening import open_storage, open_vault
 from ...vault.place import is_remote
 from ..project import checkpoint_directory
-from .record import hidden_directory, hidden_exists
+from .record import hidden_directory, hidden_exists, missing_words
 
 _INIT_WAIT = 60.0
 #: Below this much free space, or this share of the disk, nothing hidden is added.
@@ -80,6 +81,16 @@ def refuse_full_disk(context: UserContext) -> None:
     facts = os.statvfs(place)
     if free_bytes(place) < min(_FLOOR_BYTES, int(facts.f_blocks * facts.f_frsize * _FLOOR_SHARE)):
         raise not_ready("the disk is nearly full", (NextStep("checkpoint prune", before="Make room:"),))
+
+
+def partly_kept(kept: KeptLook) -> HiddenNotReady:
+    """For a checkpoint of which some hidden files could not be read."""
+    return HiddenNotReady(
+        missing_words(kept),
+        kept="Everything else of the project is kept; nothing was changed",
+        next_steps=(NextStep("checkpoint", before="When they can be read, or are let go:"),),
+        missing=list(kept.missing),
+    )
 
 
 def not_ready(why: str, steps: tuple[NextStep, ...] = ()) -> HiddenNotReady:

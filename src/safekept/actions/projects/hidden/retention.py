@@ -24,6 +24,7 @@ from safekept.vault.snapshots import list_snapshots
 from safekept.vault.storage import FileKind
 
 from ...base.context import UserContext
+from .lines_again import all_lines_again
 from .record import hidden_exists
 from .repository import open_hidden
 
@@ -40,6 +41,8 @@ def drop_unneeded(
     """
     if not hidden_exists(context):
         return 0
+    if not _all_there(context, store, listener):
+        return 0
     kept = _lines(store)
     grace = 0.0 if now else GRACE
     gone = 0
@@ -53,6 +56,19 @@ def drop_unneeded(
             return _drop(repository, kept, named, total, bool(gone), now, listener)
     except (SafekeptError, OSError):
         return 0
+
+
+def _all_there(context: UserContext, store: Store, listener: Listener) -> bool:
+    """See that every project has its lines: what no line names would be dropped."""
+    records = (store.project_directory(project) for project in store.projects())
+    if all(os.path.exists(KeptHidden(place).path) for place in records):
+        return True
+    try:
+        with open_hidden(context, listener=listener) as repository:
+            all_lines_again(context, repository)
+    except (SafekeptError, OSError):
+        return False
+    return True
 
 
 def _lines(store: Store) -> dict[str, KeptHidden]:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 
 from safekept.checkpoints.checkpoint import Skipped
-from safekept.checkpoints.points import HIDDEN_FILES, Left, RollbackPlan
+from safekept.checkpoints.points import HIDDEN_FILES, HIDDEN_REASONS, Left, RollbackPlan
 from safekept.checkpoints.rollback import (
     RolledBack,
     SecondHalf,
@@ -33,7 +33,7 @@ from safekept.vault.repo import Repository
 
 from ...base.context import UserContext
 from .keeping import keep_hidden
-from .record import kept_looks, load_rows
+from .record import hidden_exists, kept_looks, load_rows
 from .repository import open_hidden
 from .state import NOT_IN_TIME, BothContents, HiddenHistory, looks_like
 
@@ -95,7 +95,11 @@ class HiddenRollback:
         return self.plan.hidden
 
     @contextlib.contextmanager
-    def _opened(self, deadline: float) -> Iterator[Repository]:
+    def _opened(self, deadline: float) -> Iterator[Repository | None]:
+        """None where nothing hidden was ever kept: then there is no snapshot to read, either."""
+        if not hidden_exists(self.context):
+            yield None
+            return
         with (
             open_hidden(self.context, listener=self.listener) as repository,
             repository.lock(wait=max(0.0, deadline - time.monotonic())),
@@ -120,17 +124,25 @@ class HiddenRollback:
             left,
         )
 
-    def _history(self, repository: Repository) -> HiddenHistory:
+    def _history(self, repository: Repository | None) -> HiddenHistory:
         project = self.plan.project
         rows = partial(load_rows, self.context, project)
         return HiddenHistory(repository, kept_looks(self.context, project), rows)
 
     def _not_in_time(self, half: SecondHalf) -> list[Left]:
-        """What was there, was not kept in time, and is not as it was any more."""
+        """What was there, was not kept in time, and is not as it was any more.
+
+        A file that a tool named is in the visible half, whatever hides it: that one brings it back.
+        """
         rows = load_rows(self.context, self.plan.project, self.plan.target.hidden)
         if rows is None:
             return []
-        late = [path for path, one in half.then.skipped.items() if one.reason == NOT_IN_TIME]
+        visible = self.plan.then
+        late = [
+            path
+            for path, one in half.then.skipped.items()
+            if one.reason == NOT_IN_TIME and path not in visible
+        ]
         now = self._look.folders
         return [
             Left(path, "hidden-shut", "it was not kept in time")
@@ -153,7 +165,8 @@ class HiddenRollback:
     def _shut(self, error: SafekeptError | OSError) -> list[Left]:
         """Everything that the visible half could not settle alone, by name, and why it did not come."""
         why = error.what if isinstance(error, SafekeptError) else error.strerror or str(error)
-        names = {one.path for one in (*self.plan.gone, *self.plan.not_covered)}
+        unsettled = (*self.plan.gone, *self.plan.not_covered)
+        names = {one.path for one in unsettled if one.reason in HIDDEN_REASONS}
         settled = {one.path for one in self.plan.left}
         return [Left(path, "hidden-shut", why) for path in sorted(names - settled)] or [
             Left(HIDDEN_FILES, "hidden-shut", why)

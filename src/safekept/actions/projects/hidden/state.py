@@ -34,7 +34,7 @@ class HiddenHistory:
 
     def __init__(
         self,
-        repository: Repository,
+        repository: Repository | None,
         kept: KeptHidden,
         rows: Callable[[str], HiddenFolders | None] = lambda look: None,
     ) -> None:
@@ -77,6 +77,8 @@ class HiddenHistory:
         return known
 
     def _read(self, look: KeptLook) -> TreeState:
+        if self.repository is None:
+            raise _unknown("The repository of the hidden half is gone")
         snapshot = self.repository.load_snapshot(look.snapshot)
         source, manifest = snapshot_source(self.repository, snapshot)
         state, changed = TreeState(), self._changed.setdefault(look.snapshot, {})
@@ -163,11 +165,11 @@ class BothContents:
         return self._stored(state)
 
     def _stored(self, state: FileState) -> Iterator[bytes]:
-        ids = self._history.contents.get(state.oid)
-        if ids is None:
+        ids, repository = self._history.contents.get(state.oid), self._history.repository
+        if ids is None or repository is None:
             raise Damaged("its content is not known")
         try:
-            yield from map(bytes, self._history.repository.loader.stream(ids))
+            yield from map(bytes, repository.loader.stream(ids))
         except (SafekeptError, OSError, ValueError) as error:
             raise Damaged(str(error)) from error
 

@@ -118,7 +118,7 @@ def escaped(path: str) -> str:
 
 
 class PointSource:
-    """A Source: the scan without the databases that nobody named."""
+    """A Source: the scan without the databases that were not named."""
 
     ordered = False
 

@@ -81,5 +81,5 @@ def may_be_point(word: str) -> bool:
 
 
 def any_taken(context: UserContext) -> bool:
-    """Whether one was ever taken here; where none was, nobody pays for opening the vault."""
+    """Whether one was ever taken here; where none was, the vault need not be opened."""
     return os.path.isdir(os.path.join(context.places.data_directory, "home-points"))

@@ -20,7 +20,7 @@ from safekept.home.landing import Landed, LandingPlan, Removals, Targets, expire
 from ...base.context import UserContext
 from ...base.operations.homes import RestoreFacts
 from ...base.record import record, recording
-from ...hosts.connections_after_restore import staying_connected
+from ...hosts.connections import staying_connected
 from ...undo.undo import Undone
 from ..rollback_news import RollbackNews, leave_news
 from .opened import OpenPoint, opened_point

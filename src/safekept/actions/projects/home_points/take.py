@@ -15,7 +15,7 @@ from dataclasses import replace
 from safekept import __version__
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
-from safekept.core.journal import Record, new_id
+from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
 from safekept.core.objects.errors import PlaceUnreachable
 from safekept.core.sqlite.capture import CaptureOptions
@@ -28,8 +28,9 @@ from safekept.vault.write import Account, Description, Memory, StoredSnapshot, w
 
 from ...archives.output import OwnArchives
 from ...base.context import HomeRef, UserContext
+from ...base.operations.homes import SnapshotFacts
 from ...base.own_places import own_places
-from ...base.record import record, recording_failure
+from ...base.record import record, recording
 from ...base.recovery import recover_interrupted
 from ...base.scope import scope_of
 from ...base.scratch import copies_directory, usable_cache
@@ -42,9 +43,9 @@ from .stored import FACTS, facts_of
 
 __all__ = ["HomePoint", "before_home_change", "snapshot_if_due", "snapshot_is_due"]
 
-#: Seconds to wait for somebody who has the vault to himself: an agent's tool call stands still meanwhile.
+#: Seconds to wait for a process that has the vault locked: an agent's tool call stands still meanwhile.
 WAIT = 3.0
-#: Where nobody ever takes a regular snapshot, points are thinned after so many of them.
+#: Where no regular snapshot is ever taken, points are thinned after so many of them.
 _THIN_EVERY = 50
 
 
@@ -89,8 +90,9 @@ def before_home_change(
     operation = new_id()
     missing = missing_above(home, absent)
     point = HomePoint("", "", home, named, began, reason, session, turn, host, absent, missing, undo)
-    facts: dict[str, object] = {"home": home, "kind": PRE_CHANGE, "layout": layout.name, **facts_of(point)}
-    with recording_failure(context, operation, "snapshot", facts, listener):
+    work = SnapshotFacts(home=home, kind=PRE_CHANGE, layout=layout.name)
+    work.add(facts_of(point))
+    with recording(context, operation, work, listener):
         try:
             stored = _store(context, HomeRef(home, layout), point, isolated, listener)
         except (PlaceUnreachable, VaultUnreachable) as error:
@@ -99,17 +101,11 @@ def before_home_change(
     name = stored.snapshot.id
     point = replace(point, id=name, snapshot=name, time_ns=stored.snapshot.time_ns)
     account = stored.account
-    facts |= {
-        "snapshot": name,
-        "label": tidy_label(reason),
-        "files": account.files,
-        "bytes": account.bytes,
-        "added": stored.added,
-        "stored_bytes": stored.stored,
-        "seconds": round((time.time_ns() - began) / 1e9, 3),
-    }
-    state = "done" if account.complete else "incomplete"
-    record(context, Record(operation, "snapshot", state, facts=facts), listener)
+    work.snapshot, work.label = name, tidy_label(reason)
+    work.files, work.bytes = account.files, account.bytes
+    work.added, work.stored_bytes = stored.added, stored.stored
+    work.seconds = round((time.time_ns() - began) / 1e9, 3)
+    record(context, work.line(operation, "done" if account.complete else "incomplete"), listener)
     last.remember(point, seen)
     return point
 

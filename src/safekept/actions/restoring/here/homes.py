@@ -33,6 +33,7 @@ class HomePlan:
             "files": self.files,
             "bytes": self.bytes,
             "needs_consent": self.question or None,
+            "forgotten": self.lost.forgotten or None,
         }
 
 

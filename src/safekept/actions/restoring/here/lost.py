@@ -36,6 +36,7 @@ class LostHome:
     snapshot: str  # the newest of the whole home, as it is shown
     taken: float
     there: bool = False  # something is: it stays, unless a person agrees
+    forgotten: float = 0.0  # when that snapshot was forgotten; 0: it is not
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -44,6 +45,7 @@ class LostHome:
             "snapshot": self.snapshot,
             "taken": self.taken,
             "there": self.there,
+            "forgotten": self.forgotten or None,
         }
 
 
@@ -98,7 +100,8 @@ def find_lost(context: UserContext, listener: Listener = silent) -> Lost:
 
 def _of_this_machine(repository: Repository, context: UserContext) -> list[HomeInVault]:
     host = os.uname().nodename
-    found, _ = homes_in_vault(repository, context.places.vault)
+    # Whoever empties a machine may forget its snapshots first: what is gone comes back as it was last.
+    found, _ = homes_in_vault(repository, context.places.vault, every=True)
     return [
         one for one in found if one.host in ("", host) and one.layout and not one.continued and one.snapshots
     ]
@@ -114,7 +117,8 @@ def _lost_homes(repository: Repository, kept: Sequence[HomeInVault]) -> Iterator
             if 2 * len(held & there) >= len(held):
                 continue
         taken = newest.snapshot.time_ns / 1e9
-        yield LostHome(one.home, one.layout, newest.short, taken, bool(there))
+        forgotten = (newest.forgotten_ns or 0) / 1e9
+        yield LostHome(one.home, one.layout, newest.short, taken, bool(there), forgotten)
 
 
 def _names(directory: str) -> set[str]:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 
 from safekept.checkpoints.checkpoint import Checkpoint
+from safekept.checkpoints.rollback import unmake
 from safekept.checkpoints.store import Store
 from safekept.checkpoints.take import TakeSettings
 from safekept.core.errors import SafekeptError
@@ -15,6 +16,7 @@ from safekept.core.records import dataclass
 
 from ...base.context import UserContext
 from ...base.operations.projects import RollbackFacts
+from ...base.own_places import within
 from ...projects.project import checkpoint_directory
 from ...projects.rollback import RollbackOutcome, RollbackRequest, rollback
 
@@ -71,9 +73,40 @@ def newest_state(context: UserContext, points: Sequence[Checkpoint]) -> Checkpoi
 def bring_project(
     context: UserContext, lost: LostProject, settings: TakeSettings | None = None, listener: Listener = silent
 ) -> RollbackOutcome:
-    """Make it again, as that point has it; `undo` takes it back. Raises the errors of a rollback."""
-    request = RollbackRequest(lost.project, lost.point, settings=settings)
-    return rollback(context, request, listener)
+    """Make it again, as that point has it, its repository too; `undo` takes it back. Raises the errors of a
+    rollback."""
+    made = _make_around(lost.project, context.places.user_home)
+    try:
+        request = RollbackRequest(lost.project, lost.point, git=True, settings=settings)
+        return rollback(context, request, listener)
+    except BaseException:
+        unmake(made)
+        raise
+
+
+def _make_around(project: str, user_home: str) -> tuple[str, ...]:
+    """Make the directories around a project that are gone with it; which, outermost first.
+
+    Only in what is left of the user's own directory: anywhere else a disk may not be mounted.
+    """
+    missing: list[str] = []
+    above = os.path.dirname(project)
+    while not os.path.lexists(above):
+        missing.insert(0, above)
+        above = os.path.dirname(above)
+    if not within(above, os.path.realpath(user_home)):
+        return ()
+    for path in missing:
+        os.mkdir(path)
+    return tuple(missing)
+
+
+def waits_for_another(outcome: RollbackOutcome) -> bool:
+    """Whether it is a worktree of a repository that is not back yet: bring it once more, after that one."""
+    done = outcome.rolled_back
+    return done is not None and any(
+        reason == "main-gone" for one in done.repositories for _, reason, _ in one.left
+    )
 
 
 def _is_there(project: str) -> bool:

@@ -10,9 +10,9 @@ import hashlib
 import os
 from collections.abc import Iterator
 
-from safekept.core.files import durable_write, fsync_directory, private_directory, write_all
+from safekept.core.files import durable_write, private_directory
 from safekept.core.files.small import open_regular, read_regular
-from safekept.core.journal import locked_journal
+from safekept.core.journal import put_before
 
 from ...base.context import UserContext
 from ...base.kept_copies import RECEIPTS, copies_directory, gone_originals, journal_copies
@@ -59,21 +59,10 @@ def lost_lines(context: UserContext) -> int:
 def bring_lines(context: UserContext) -> int:
     """Put the lost lines before those that the journal has; how many. OSError.
 
-    In the file itself and under its lock: whoever appends meanwhile waits, and loses no line. Cut off, it is
-    done again: the copies have every line.
+    Cut off, it is done again: the copies have every line.
     """
     path = context.journal.path
-    private_directory(os.path.dirname(path))
-    with locked_journal(path) as descriptor:
-        lost = list(_lost(context, _known(path)))
-        if not lost:
-            return 0
-        had = _whole(descriptor)
-        os.ftruncate(descriptor, 0)
-        write_all(descriptor, b"".join(lost) + had)
-        os.fsync(descriptor)
-    fsync_directory(os.path.dirname(path))
-    return len(lost)
+    return put_before(path, lambda: _lost(context, _known(path)))
 
 
 def _lost(context: UserContext, known: set[bytes]) -> Iterator[bytes]:
@@ -99,14 +88,6 @@ def _lines(path: str) -> Iterator[bytes]:
 
 def _name(line: bytes) -> bytes:
     return hashlib.blake2b(line, digest_size=16).digest()
-
-
-def _whole(descriptor: int) -> bytes:
-    parts, offset = [], 0
-    while piece := os.pread(descriptor, 1 << 20, offset):
-        parts.append(piece)
-        offset += len(piece)
-    return b"".join(parts)
 
 
 def _names(directory: str) -> set[str]:

@@ -1,79 +1,98 @@
 """Who on this machine still has the stores: the vault, the checkpoints, and the copies of the small files.
 
-All that comes back is read from the stores. So whoever survived only has to put the stores where they were:
-those behind a seat belt are there, another owner on this machine would hand them out again. A destination is
-not among them: it needs a key or a passphrase, and `rebuild NAME` is its way.
+All that comes back is read from the stores. Those behind a seat belt lie where they lay; the keeper, where
+there is one, puts back what is missing of them. A destination is not among them: it needs a key or a
+passphrase, and `rebuild NAME` is its way.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import Protocol
 
 from safekept.core.events import Listener
+from safekept.core.records import dataclass
+from safekept.keeper.pages import Entry
 
 from ...base.context import UserContext
 from ...base.kept_copies import copies_directory
+from ...keeper.bring_back import StoresBroughtBack, bring_back
+from ...keeper.held import Held, look_at_keeper
+from ...keeper.stores import CHECKPOINTS, JOURNAL, KEY, REFS, SETTINGS, VAULT, Stores
 from ...projects.project import checkpoint_directory
 from ...vault.place import is_remote
 
-VAULT, CHECKPOINTS, COPIES = "the vault", "checkpoints", "copies of the small files"
+_AT_KEEPER = "keeper:"
+#: Who takes one of these takes all of the store, or what opens it.
+_NEVER_DELETED = {
+    f"{VAULT}/config": "the vault",
+    f"{CHECKPOINTS}/HEAD": "checkpoints",
+    KEY: "the key",
+    SETTINGS: "your settings",
+    JOURNAL: "the journal",
+}
 
 
-def stores(context: UserContext) -> dict[str, str]:
-    """Where each store of this machine is or was."""
-    found = {} if is_remote(context, context.places.vault) else {VAULT: context.places.vault}
-    return {
-        **found,
-        CHECKPOINTS: os.path.join(checkpoint_directory(context), "store"),
-        COPIES: copies_directory(context),
-    }
+@dataclass(frozen=True, slots=True)
+class KeeperHas:
+    """What the keeper has of the stores, and what of that is not here."""
+
+    held: Held
+    missing: tuple[Entry, ...]
+
+    @property
+    def name(self) -> str:
+        """For the record of a rebuild that is on its way."""
+        return f"{_AT_KEEPER}{self.held.manifest.number}"
+
+    def seen_by(self, context: UserContext) -> KeeperHas:
+        """The same for other settings, which name other places."""
+        return KeeperHas(self.held, tuple(self.held.missing(Stores.of(context))))
+
+    @property
+    def whole_gone(self) -> tuple[str, ...]:
+        """In words, the stores that are gone as a whole, and what opens them. Where it is none, only parts
+        are gone: somebody may have deleted them on purpose."""
+        gone = {one.path for one in self.missing}
+        return tuple(dict.fromkeys(words for path, words in _NEVER_DELETED.items() if path in gone))
+
+    @property
+    def snapshots(self) -> int:
+        return sum(one.path.startswith(f"{VAULT}/snapshots/") for one in self.missing)
+
+    @property
+    def checkpoints(self) -> int:
+        return sum(one.path.startswith(REFS) for one in self.missing)
+
+    @property
+    def bytes(self) -> int:
+        return sum(one.size for one in self.missing)
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "manifest": self.held.manifest.number,
+            "time": self.held.manifest.time,
+            "passed_over": self.held.passed_over,
+            "files": len(self.missing),
+            "bytes": self.bytes,
+            "snapshots": self.snapshots,
+            "checkpoints": self.checkpoints,
+        }
+
+    def put_back(self, context: UserContext, listener: Listener) -> StoresBroughtBack:
+        """Put it where it was. SafekeptError where that cannot be."""
+        return bring_back(context, self.held, listener)
 
 
-class Survivor(Protocol):
-    """One who has stores of this user."""
-
-    name: str  # as a person is told of it: `the seat belt`
-
-    def has(self, context: UserContext) -> tuple[str, ...]:
-        """The stores that it has. Asked in a moment; changes nothing."""
-        ...
-
-    def put_back(self, context: UserContext, names: Iterable[str], listener: Listener) -> None:
-        """Put these stores where they were; they are not there. SafekeptError where that cannot be."""
-        ...
+def anything_here(context: UserContext) -> bool:
+    """Whether a store of this machine is where it was."""
+    vault = "" if is_remote(context, context.places.vault) else context.places.vault
+    places = (vault, os.path.join(checkpoint_directory(context), "store"), copies_directory(context))
+    return any(place and os.path.isdir(place) for place in places)
 
 
-class SeatBelt:
-    """The stores that nothing could delete: they lie where they lay."""
-
-    name = "the seat belt"
-
-    def has(self, context: UserContext) -> tuple[str, ...]:
-        return tuple(name for name, path in stores(context).items() if os.path.isdir(path))
-
-    def put_back(self, context: UserContext, names: Iterable[str], listener: Listener) -> None:
-        """They are there."""
-
-
-#: Asked in this order; what the first has is not taken from a later one.
-SURVIVORS: tuple[Survivor, ...] = (SeatBelt(),)
-
-
-def whose(context: UserContext) -> dict[str, Survivor]:
-    """For each store that somebody has: who."""
-    found: dict[str, Survivor] = {}
-    for one in SURVIVORS:
-        for name in one.has(context):
-            found.setdefault(name, one)
-    return found
-
-
-def put_back_stores(context: UserContext, listener: Listener) -> None:
-    """Every store that somebody has is where it was."""
-    by_survivor: dict[str, tuple[Survivor, list[str]]] = {}
-    for name, one in whose(context).items():
-        by_survivor.setdefault(one.name, (one, []))[1].append(name)
-    for one, names in by_survivor.values():
-        one.put_back(context, names, listener)
+def keeper_has(context: UserContext, begun: str = "") -> KeeperHas | None:
+    """None where there is no keeper, or nothing of this user at it. `begun`: the name of what an interrupted
+    rebuild took."""
+    number = begun.removeprefix(_AT_KEEPER)
+    found = look_at_keeper(context, int(number) if begun != number and number.isdecimal() else 0)
+    return KeeperHas(found, ()).seen_by(context) if found is not None else None

@@ -30,7 +30,7 @@ def of_keeper(keeper: KeeperStatus | None, now: float) -> Iterator[Finding]:
             "the vault and the checkpoints shrank to less than half; the keeper holds what was there before"
         )
         fix_steps = (
-            NextStep("keeper restore", ("--dry-run",), before="See what is gone, and comes back:"),
+            NextStep("rebuild", ("--dry-run",), before="See what is gone, and comes back:"),
             NextStep(
                 "keeper acknowledge", (str(os.geteuid()),), before="If it is meant to be so, root says so:"
             ),

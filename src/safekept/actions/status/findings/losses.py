@@ -11,7 +11,7 @@ from safekept.home.health import Lost
 from ...alarms.meant import loss_name, short_name
 from ..home_now import DamagedDatabase
 
-#: Findings that a later snapshot of the same home says anew.
+#: Findings that a later snapshot of the same home repeats.
 OF_DATABASES = frozenset({"database-damaged", "damaged-when-stored", "lost-since"})
 #: Between paths, where a finding is about several.
 PATHS = ", "
@@ -41,7 +41,7 @@ def damaged_when_stored(home: str, paths: Sequence[str], named: Sequence[str]) -
 
 
 def lost_since(home: str, lost: Lost, snapshot: str, paths: Iterable[str], named: Sequence[str]) -> Finding:
-    """Fewer than the newest snapshot counted, and nobody took a snapshot of that yet."""
+    """Fewer than the newest snapshot counted, and no snapshot was taken of that yet."""
     text = f"lost in {home}: {lost.text}"
     places = tuple(dict.fromkeys(paths))
     words = (snapshot, *places, *named)

@@ -47,7 +47,7 @@ def _done_now(alarm: Alarm) -> tuple[Step, ...]:
 
 
 def of_journal(problem: str, path: str) -> Iterator[Finding]:
-    """Alarms are lines of the journal: where it cannot be read, nobody can say that there are none."""
+    """Alarms are lines of the journal: where it cannot be read, there may be some."""
     if problem:
         text = f"the journal cannot be read ({problem}): whether anything was lost is not known"
         aside = f"mv {shell_word(path)} {shell_word(path + '.unreadable')}"
@@ -141,7 +141,7 @@ def _of_key(vault: VaultStatus, copied: bool) -> Iterator[Finding]:
 
 
 def _of_kit(vault: VaultStatus) -> Iterator[Finding]:
-    """Whoever lost the machine follows the kit: what it does not name is not looked at."""
+    """After the loss of the machine a person follows the kit: what it does not name is not looked at."""
     kits = vault.kits
     text = kits.outdated or kits.beyond
     if not text:

@@ -104,4 +104,4 @@ def _only_key(context: UserContext, vault: VaultStatus, home: str) -> bool:
 
 
 def _destination(one: DestinationStatus) -> SurvivedBy:
-    return SurvivedBy(OBJECT_LOCK if one.versions else APPEND_ONLY, one.last, one.name)
+    return SurvivedBy(OBJECT_LOCK if one.versions else APPEND_ONLY, one.tried, one.name)

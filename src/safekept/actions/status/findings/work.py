@@ -6,16 +6,17 @@ And homes of agents that are used here and were never kept, and what the doctor 
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from safekept.core.ages import iso_time, seconds_text
-from safekept.core.finding import NOTE, PARTLY, Finding, Repair
+from safekept.core.finding import MEANT, NOTE, PARTLY, Finding, Repair
 from safekept.core.next_step import NextStep, Step
 
 from ..home_status import HomeStatus
 from ..host_status import GONE, SWITCHED_OFF, HostStatus
-from ..project_summaries import ProjectSummaries
+from ..project_summaries import ProjectSummaries, ProjectSummary
 from ..schedule_status import ScheduleStatus
 
 _HOUR, _DAY = 3600.0, 86400.0
@@ -85,6 +86,10 @@ def of_schedule(schedule: ScheduleStatus, homes: Sequence[HomeStatus], now: floa
         yield Finding("schedule-failed", NOTE, f"the last run of the schedule {how}", seen, fix)
     if schedule.unfound:
         yield _old_path(schedule, homes)
+    if schedule.other_times:
+        seen = ("the look of every hour does what is due, up to an hour late",)
+        again = replace(install, before="Install it again:")
+        yield Finding("schedule-other-time", NOTE, schedule.other_times, seen, (again,))
 
 
 def _old_path(schedule: ScheduleStatus, homes: Sequence[HomeStatus]) -> Finding:
@@ -174,9 +179,34 @@ def of_projects(projects: ProjectSummaries) -> Iterator[Finding]:
         text = f"checkpoints of {one.project} fail: {one.failure}"
         again = NextStep("checkpoint", (one.project,), before="Try it again:")
         yield Finding("checkpoints-fail", PARTLY, text, (), (again, status))
+    for one in projects.projects:
+        if one.here and not one.failing:
+            yield from _of_hidden(one)
     for problem in projects.problems:
         again = NextStep("checkpoint prune", before="Let it be tidied again:")
         yield Finding("checkpoint-store", PARTLY, problem, (), (again, status))
+
+
+def _of_hidden(one: ProjectSummary) -> Iterator[Finding]:
+    """Ignored files, secrets and large files of a project: none of them is kept, or not all."""
+    if one.hidden_trouble:
+        again = NextStep("checkpoint", (one.project,), before="Try it again:")
+        text = f"ignored files and secrets of {one.project} are not kept"
+        yield Finding("hidden-not-kept", PARTLY, text, (one.hidden_trouble,), (again,))
+    left = one.left_out
+    if left is not None:
+        names = ", ".join(other.path for other in left.some[:3])
+        more = f" and {left.count - 3:,} more" if left.count > 3 else ""
+        seen = tuple(f"{other.path}: {other.why}" for other in left.some[:3])
+        # Another file that is left out is another question.
+        about = zlib.crc32("\0".join(sorted(other.path for other in left.some)).encode("utf-8", "replace"))
+        key = f"hidden-left-out:{one.project}:{about:08x}"
+        fix = (
+            NextStep("status", ("--acknowledge", key), before=MEANT),
+            NextStep("checkpoint", (one.project, "--show"), before="See what is kept, and why not all:"),
+        )
+        text = f"no checkpoint of {one.project} holds {names}{more}"
+        yield Finding("hidden-left-out", PARTLY, text, seen, fix, declinable=key)
 
 
 def of_unkept_homes(unkept: Sequence[tuple[str, str]], used: Iterable[str]) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Escrow: the kit of this vault, sealed to whoever looks after the machine, beside every copy of the vault.
+"""Escrow: the kit of this vault, sealed to the people who look after the machine, beside every copy of it.
 
 So one private key opens every vault of a fleet. What lies there is the kit as it is on paper, in the format
 of age, under the name of its hash: `age -d` opens it without safekept. It is sealed again when its key, the

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files import fsync_directory, temporary_name, write_all
+from safekept.core.platform.syncing import sync_file
 
 from .passphrase import LONGEST, SAFE, BadKey, secret_from_text
 
@@ -99,7 +100,7 @@ def write_key_once(path: str, text: str) -> bool:
             try:
                 os.fchmod(descriptor, 0o600)
                 write_all(descriptor, text.encode("utf-8", "surrogateescape") + b"\n")
-                os.fsync(descriptor)
+                sync_file(descriptor)
             finally:
                 os.close(descriptor)
             _link_once(temporary, path)

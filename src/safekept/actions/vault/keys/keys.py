@@ -17,13 +17,14 @@ from safekept.core.next_step import NextStep
 from safekept.core.owner import held_output
 from safekept.core.records import dataclass
 from safekept.vault.errors import KeyInUse, NoSuchKey, WrongKey
+from safekept.vault.format import parse_time
 from safekept.vault.repo import FOR_PASSPHRASE, BadKeyFile, KeyFile, Repository, Secret
 from safekept.vault.storage import FileKind
 
 from ...base.context import UserContext
 from ...base.record import record
 from .key_file import KeyExists, KeyUnwritable, secret_from_file, write_key_once
-from .kit_record import stored_kit
+from .kit_record import KitRecord, stored_kit
 from .passphrase import open_with
 
 #: What a key's owner is called in every list, restic's own included, when it is the recovery passphrase.
@@ -263,3 +264,35 @@ def require_recovery_access(context: UserContext, repository: Repository) -> str
         ),
         vault=repository.id,
     )
+
+
+# Keys of machines that this one was rebuilt from. They still open the vault, whoever has those machines now.
+#
+# Nothing is taken away by itself: the old machine may still be in use, and a kit on paper may hold its key.
+# So none is named before a kit with the key of this machine is kept elsewhere: until then the old paper may
+# be all that a person has.
+
+
+def keys_of_old_machines(
+    keys: Sequence[ListedKey], rebuilt: float, stored: KitRecord | None
+) -> tuple[ListedKey, ...]:
+    """Which of them may go, oldest first.
+
+    `rebuilt`: when this machine was, 0 for never. `stored`: the kit that a person keeps elsewhere.
+    """
+    own = next((key for key in keys if key.current), None)
+    if not rebuilt or own is None or own.kind != GENERATED or _created(own) < rebuilt:
+        return ()
+    if stored is None or stored.key != own.id:
+        return ()
+    return tuple(
+        key for key in keys if key.kind == GENERATED and not key.current and 0 < _created(key) < rebuilt
+    )
+
+
+def _created(key: ListedKey) -> float:
+    """0 where its file does not say."""
+    try:
+        return parse_time(key.created)[0] / 1e9
+    except ValueError:
+        return 0.0

@@ -40,9 +40,17 @@ from ...offsite.destination import VAULT, DestinationSetting
 from ..opening import open_vault, vault_exists
 from ..place import is_remote
 from .key_file import secret_from_file
-from .kit_name import usual_stem
 from .kit_page import rebuild_commands
-from .kit_record import KitRecord, KitStatus, key_ids, kit_status, note_written, places_now, written_kit
+from .kit_record import (
+    KitRecord,
+    KitStatus,
+    key_ids,
+    kit_status,
+    note_written,
+    places_now,
+    usual_stem,
+    written_kit,
+)
 
 TITLE = "safekept kit"
 #: Kinds of which every snapshot holds the whole home; a quick one holds the state files only.
@@ -309,7 +317,7 @@ def write_kit(context: UserContext, repository: Repository, output: str = "") ->
 def refresh_kit(context: UserContext, listener: Listener = silent) -> KitStatus:
     """Write the kit again where it lies, if it was overtaken. How it stands then; never raises.
 
-    One that was moved away is left alone: nobody puts a key back where a person took it from.
+    One that was moved away is left alone: a key is not put back where a person took it from.
     """
     try:
         if not vault_exists(context):
@@ -331,7 +339,7 @@ def refresh_kit(context: UserContext, listener: Listener = silent) -> KitStatus:
 
 @dataclass(frozen=True, slots=True)
 class ReadKit:
-    """What a kit says to whoever rebuilds a machine."""
+    """What a kit says to a person who rebuilds a machine."""
 
     key: str  # "" where a passphrase opens the vault
     places: tuple[str, ...]  # of the copies, then of the vault itself

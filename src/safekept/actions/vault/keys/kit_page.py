@@ -35,7 +35,7 @@ VARIABLES = {"endpoint": "AWS_ENDPOINT_URL", "region": "AWS_REGION", "profile": 
 
 
 def rebuild_commands(context: UserContext, vault: str, key: str) -> tuple[str, ...]:
-    """The copies off this host first: whoever reads the page has lost the machine, as a rule."""
+    """The copies off this host first: the reader of the page has lost the machine, as a rule."""
     copies = [
         f"{_variables(one)}safekept rebuild {shlex.quote(_copy(one, vault))}{key}"
         for one in context.choices.destinations
@@ -111,7 +111,7 @@ def _tables_there(context: UserContext, database: str, recipes: Sequence[Recipe]
     return {table for table, count in counts.items() if count}
 
 
-#: Seconds to wait for a database that somebody writes to: the page can do without its search.
+#: Seconds to wait for a database that is being written to: the page can do without its search.
 _PATIENCE = 5.0
 
 

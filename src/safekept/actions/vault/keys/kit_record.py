@@ -1,12 +1,13 @@
 """What is known of the kits of a vault: the one that was written here, and the one that is stored elsewhere.
 
 A kit is paper: it does not change when the destinations or the keys do. So it is remembered which places and
-which key each of them names, and whoever counts on a kit asks here whether that is still true.
+which key each of them names; whether a kit is still true is asked here.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 
@@ -39,8 +40,8 @@ class KitRecord:
 
     time: float = 0.0  # when it was written, or said to be stored
     files: tuple[str, ...] = ()
-    places: tuple[str, ...] | None = None  # the copies, by their addresses; None: nobody knows
-    key: str = ""  # the id of the key on it; "": none, or nobody knows
+    places: tuple[str, ...] | None = None  # the copies, by their addresses; None: unknown
+    key: str = ""  # the id of the key on it; "": none, or unknown
 
     def as_dict(self) -> dict[str, object]:
         places = None if self.places is None else list(self.places)
@@ -57,7 +58,7 @@ class KitStatus:
     beyond: str = ""  # what it names that is no place any more, beside those that are; it still helps
     here_current: bool = False  # one of the two, and the one that was written here would
     rewritten: bool = False  # just now
-    stored_opens: bool = False  # the key on the stored one is a key of the vault; False: not, or nobody knows
+    stored_opens: bool = False  # the key on the stored one is a key of the vault; False: not, or unknown
 
 
 def places_now(context: UserContext) -> dict[str, str]:
@@ -136,7 +137,7 @@ def of_page(places: Iterable[str], vault: str, when: float = 0.0, files: Iterabl
 
 
 def stored_kit(context: UserContext, vault: str) -> KitRecord | None:
-    """The kit that a person keeps elsewhere; None where nobody confirmed it."""
+    """The kit that a person keeps elsewhere; None where that was not confirmed."""
     found = _read(context, "vaults").get(vault)
     return _parsed(found if isinstance(found, Mapping) else {}, "acknowledged") if found else None
 
@@ -226,3 +227,44 @@ def _write(context: UserContext, part: str, vault: str, facts: dict[str, object]
 
 def _file(context: UserContext) -> str:
     return os.path.join(context.places.data_directory, "kits.json")
+
+
+# The name of a new kit: never that of a kit which this machine did not write.
+#
+# After the loss of a machine the kit is laid into the home directory of the new one, to rebuild from it. It
+# may name places that this machine does not know, and it may be the only one: the new kit goes beside it.
+
+
+SUFFIXES = (".txt", ".html")  # to read, and the same to print
+
+
+def usual_stem(context: UserContext, directory: str, vault: str, is_kit: Callable[[str], bool]) -> str:
+    """Where the kit of the vault with this id goes in a directory, without a suffix."""
+    usual = os.path.join(directory, f"safekept-kit-{vault[:8]}")
+    stem, number = usual, 1
+    own: frozenset[str] | None = None
+    while kits := [path for path in _pages(stem) if is_kit(path)]:
+        own = _written_here(context, vault) if own is None else own
+        if own.issuperset(kits):
+            break
+        number += 1
+        stem = f"{usual}-{number}"
+    return stem
+
+
+def kept_beside(text: str) -> str:
+    """The kit that a new one at `text` did not replace; empty where none was in its way."""
+    found = re.fullmatch(r"(.*/safekept-kit-[0-9a-f]{8})-\d+\.txt", text)
+    return next(filter(os.path.exists, _pages(found[1])), "") if found else ""
+
+
+def _pages(stem: str) -> list[str]:
+    return [stem + suffix for suffix in SUFFIXES]
+
+
+def _written_here(context: UserContext, vault: str) -> frozenset[str]:
+    """Every kit that this machine has ever written."""
+    last = written_kit(context, vault)
+    lines = (one for one in context.journal.read() if one.verb == VaultKitFacts.verb and one.state == "done")
+    before = (path for one in lines for path in VaultKitFacts.read(one).written or ())
+    return frozenset((*(last.files if last else ()), *before))

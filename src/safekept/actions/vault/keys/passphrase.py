@@ -142,7 +142,7 @@ def secret_from_text(text: str, origin: str) -> Secret:
 
 
 def passphrase_from(data: bytes, origin: str) -> str:
-    """The one line that somebody gave for a sealed file, blanks and all: other tools keep them, too."""
+    """The one line that was given for a sealed file, blanks and all: other tools keep them, too."""
     text = data.decode("utf-8", "surrogateescape").rstrip("\r\n")
     if not text or len(data) > LONGEST or any(letter in text for letter in "\n\r\0"):
         reason = "is empty" if not text else "is not one line"

@@ -1,4 +1,4 @@
-"""A new key in the place of the one in use: for a key that somebody else may have read.
+"""A new key in the place of the one in use: for a key that others may have read.
 
 Killed at any instant, the key file opens the vault, and the same command goes on: the new key lies beside the
 key file until it is proven, and the old one is taken out of the vault last. The old key file is kept: copies

@@ -207,7 +207,7 @@ class AgeHandle(Handle):
 
 
 class Wrapping(Protocol):
-    """A recipient or a passphrase: whoever can wrap a file key."""
+    """A recipient or a passphrase: what can wrap a file key."""
 
     def wrap(self, file_key: bytes) -> Stanza: ...
 

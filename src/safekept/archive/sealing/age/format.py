@@ -58,7 +58,7 @@ class Header:
         return len(self.covered) + 1 + 43 + 1
 
     def made_with(self, file_key: bytes) -> bool:
-        """Whether whoever made it knew this file key: nothing in it was added, removed or changed."""
+        """Whether its maker knew this file key: nothing in it was added, removed or changed."""
         return hmac.compare_digest(_mac(file_key, self.covered), self.mac)
 
 

@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
+from safekept.core.platform.descriptors import in_memory, keeps_secrets_in_memory, name_of
+
 from ..errors import bad_identity, wrong_passphrase
 from ..identity import Identity, Opened
 from .ssh_keys import KINDS, RSA, SshIdentity, fields
@@ -117,13 +119,13 @@ def _unlocked(path: str, data: bytes, identity: Identity) -> bytes:
 
 
 def _without_passphrase(path: str, data: bytes, passphrase: str, environment: Mapping[str, str]) -> bytes:
-    if not hasattr(os, "memfd_create"):
+    if not keeps_secrets_in_memory():
         raise bad_identity(
             path,
             "keys with a passphrase can only be unlocked on Linux",
             "Use an age identity, or a copy of the key without a passphrase",
         )
-    memory = os.memfd_create("safekept-key", os.MFD_CLOEXEC)
+    memory = in_memory("safekept-key")
     try:
         os.fchmod(memory, 0o600)
         os.write(memory, data)
@@ -136,7 +138,7 @@ def _without_passphrase(path: str, data: bytes, passphrase: str, environment: Ma
 
 
 def _take_passphrase_off(path: str, memory: int, passphrase: str, environment: Mapping[str, str]) -> None:
-    place = f"/proc/self/fd/{memory}"
+    place = name_of(memory)
     # Without a terminal of its own, and with nothing to draw a window on, it reads its standard input.
     kept = {name: environment[name] for name in ("PATH", "HOME") if name in environment}
     try:

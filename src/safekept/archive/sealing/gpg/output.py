@@ -123,7 +123,7 @@ class GpgOutput:
                 if data:
                     self._inner.write(data)
         except BaseException:
-            self._run.process.kill()  # so that whoever writes to it learns of it
+            self._run.process.kill()  # so that the writing end learns of it
             raise
 
     def _without_own_packet(self, data: bytes) -> bytes:

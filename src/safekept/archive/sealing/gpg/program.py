@@ -9,7 +9,6 @@ add a reader that nobody named here.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import select
 import shutil
@@ -17,6 +16,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from safekept.core.platform.descriptors import widen_pipe
 from safekept.core.worker import Worker
 
 from ..errors import gpg_missing
@@ -110,7 +110,7 @@ class Gpg:
         self._err = self.process.stderr.fileno()
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
-                _widen(pipe.fileno())
+                widen_pipe(pipe.fileno(), _WIDTH)
         self._collectors = (
             Worker(lambda: self._collect(self._status_end, self._note_status), "safekept-gpg-status"),
             Worker(lambda: self._collect(self._err, self._note_text), "safekept-gpg-words"),
@@ -261,9 +261,3 @@ def _pipe_with(secret: bytes) -> int:
     finally:
         os.close(sending)
     return receiving
-
-
-def _widen(pipe: int) -> None:
-    """Fewer changes between two processes; a hint."""
-    with contextlib.suppress(OSError, AttributeError):
-        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _WIDTH)

@@ -15,22 +15,26 @@ import contextlib
 import hashlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from safekept.core.files import durable_write, free_bytes, private_directory
+from safekept.core.files import durable_write, free_bytes, private_directory, write_all
 from safekept.core.files.small import read_regular
 from safekept.core.locks import AlreadyRunning, process_lock
+from safekept.core.platform.rights import bound_memory
+from safekept.core.platform.syncing import sync_file
 from safekept.core.records import dataclass
 
-from ..git import bound_memory, find_git, git_command, git_environment
+from ..git import MOST_MEMORY, find_git, git_command, git_environment
+from ..repository import belt_of, repositories_belt
 from .reading import OBJECT_NAME
 
 if TYPE_CHECKING:
     import subprocess
 
 NAME = "repositories"
+_DIRECTORIES = ("objects", "objects/pack", "objects/info", "refs", "info")
 _INCOMPLETE = "incomplete"
 _LOCK = "safekept.lock"
 USERS = "users"  # ids of the projects whose points need it
@@ -80,7 +84,7 @@ def run_bounded(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
-        bound_memory(process.pid)
+        bound_memory(process.pid, MOST_MEMORY)
         try:
             left = max(0.05, until - time.monotonic())
             out, said = process.communicate(os.fsencode(data), timeout=left)
@@ -101,6 +105,23 @@ class Kept:
         self.directory = os.path.join(directory, NAME, identity)
         self.format, self._common = format, common
         self.trouble = ""  # why the last try did not hold everything
+        # Closed where the checkpoint store is.
+        worn = belt_of(os.path.join(directory, "store")).state
+        self._belt = repositories_belt(directory, {"on": True, "off": False}.get(worn))
+        self._opened = 0
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[None]:
+        """It can be written meanwhile."""
+        for name in ("", *_DIRECTORIES):
+            self._belt.open(os.path.join(self.directory, name) if name else self.directory)
+        self._opened += 1
+        try:
+            yield
+        finally:
+            self._opened -= 1
+            if not self._opened:
+                self._belt.let_go()
 
     @property
     def exists(self) -> bool:
@@ -136,13 +157,14 @@ class Kept:
         with contextlib.suppress(FileNotFoundError):
             if project in read_regular(path).decode("ascii", "replace").split():
                 return
-        descriptor = os.open(
-            path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
-        )
-        try:
-            os.write(descriptor, f"\n{project}\n".encode())
-        finally:
-            os.close(descriptor)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        with self.opened():
+            descriptor = os.open(path, flags, 0o600)
+            try:
+                write_all(descriptor, f"\n{project}\n".encode())
+                sync_file(descriptor)
+            finally:
+                os.close(descriptor)
 
     def lacks(self, wanted: WantedObjects) -> bool:
         """Whether something of it is not held yet."""
@@ -164,7 +186,7 @@ class Kept:
         try:
             self.prepare()
             lock, patience = os.path.join(self.directory, _LOCK), wait if wait > 1 else 0.0
-            with process_lock(lock, "keeping a repository", patience):
+            with self.opened(), process_lock(lock, "keeping a repository", patience):
                 return self._hold(git, wanted, until, pushed, staged)
         except AlreadyRunning:
             self.trouble = "another process is keeping it"
@@ -186,7 +208,8 @@ class Kept:
         tips = self._existing(git, wanted, [*wanted.tips, *wanted.remote, *wanted.logged], until)
         data = "\n".join([*tips, "--not", *stops]) + "\n"
         for missing in ((), ("--missing=allow-any",)):
-            done = self._run(git, wanted, until, *words, *missing, os.path.join(place, "pack"), data=data)
+            with self.opened():  # git begins a pack beside its own, wherever it is to go
+                done = self._run(git, wanted, until, *words, *missing, os.path.join(place, "pack"), data=data)
             if done is not None and done.returncode == 0:
                 return not missing and {*wanted.tips, *wanted.remote} <= set(tips)
             said = done.stderr.decode("utf-8", "replace").strip() if done is not None else "git took too long"
@@ -310,7 +333,12 @@ class Kept:
         """Make the repository of ours, where there is none yet. Raises OSError."""
         if self.exists:
             return
-        for name in ("objects/pack", "objects/info", "refs", "info"):
+        private_directory(os.path.dirname(self.directory))
+        with self.opened():
+            self._make()
+
+    def _make(self) -> None:
+        for name in _DIRECTORIES[1:]:
             private_directory(os.path.join(self.directory, name))
         extension = "[extensions]\n\tobjectformat = sha256\n" if self.format == "sha256" else ""
         version = 1 if extension else 0
@@ -355,7 +383,7 @@ def drop_unused(directory: str, in_use: Callable[[str], bool]) -> int:
     """
     import shutil
 
-    place, gone = os.path.join(directory, NAME), 0
+    place, gone, belt = os.path.join(directory, NAME), 0, repositories_belt(directory)
     with contextlib.suppress(OSError):
         for name in sorted(os.listdir(place)):
             with contextlib.suppress(OSError, AlreadyRunning):
@@ -364,8 +392,11 @@ def drop_unused(directory: str, in_use: Callable[[str], bool]) -> int:
                 if not users or any(map(in_use, users)):
                     continue
                 with process_lock(os.path.join(path, _LOCK), "dropping a repository", 0.0):
+                    for one in ("", *_DIRECTORIES):
+                        belt.open(os.path.join(path, one) if one else path)
                     shutil.rmtree(path)
                     gone += 1
+        belt.let_go()
     return gone
 
 

@@ -51,6 +51,7 @@ class RepositoryReading:
         self.looks: list[Look] = []
         self.index = ""  # where git can read it
         self._files = 0
+        self._logs: list[bytes] = []  # that of HEAD first
 
     def read(self) -> RepositoryState:
         place, items = self._place, self.state.items
@@ -83,10 +84,9 @@ class RepositoryReading:
     _stash_log = b""
 
     def logged_objects(self, most: int) -> list[str]:
-        """What `HEAD` stood at lately, the newest last."""
-        return [fields[1] for fields in self._log_lines(self._head_log)][-most:]
-
-    _head_log = b""
+        """What `HEAD` and then the branches stood at lately, so many of each; five times as many of all."""
+        found = (fields[1] for log in self._logs for fields in self._log_lines(log)[-most:])
+        return list(dict.fromkeys(found))[: 5 * most]
 
     # ── refs ──
 
@@ -176,9 +176,8 @@ class RepositoryReading:
     def _log(self, name: str, path: str) -> None:
         with contextlib.suppress(OSError):
             data = without_secrets(_tail(path))
-            if name == HEAD:
-                self._head_log = data
             if data:
+                self._logs.append(data)
                 self.state.items[LOG + name] = self._put(data)
 
     def _stashes(self, path: str) -> None:

@@ -11,7 +11,8 @@ import os
 import shutil
 from collections.abc import Callable
 
-from safekept.core.files import fsync_directory, sync_filesystem
+from safekept.core.files import fsync_directory
+from safekept.core.platform.syncing import sync_filesystem
 
 from .keeping import Kept
 from .locating import is_head, is_whole

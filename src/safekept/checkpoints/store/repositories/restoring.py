@@ -19,6 +19,7 @@ from dataclasses import field
 from safekept.core.files import fsync_directory, sweep_temporaries, temporary_name, write_all
 from safekept.core.files.small import is_short
 from safekept.core.files.tree import LinkSafeTree
+from safekept.core.platform.syncing import sync_file
 from safekept.core.records import dataclass
 
 from ..git import find_git
@@ -34,6 +35,8 @@ _STASH_REF = "refs/stash"
 #: What git would wait for, or read whole, where it is no file or has no end.
 _READ_BY_GIT = {"config": 1 << 20, "config.worktree": 1 << 20, "packed-refs": 64 << 20, "shallow": 64 << 20}
 _WRITTEN_IN = ("", "info", "hooks", "logs", "logs/refs", "logs/refs/heads", "logs/refs/tags")
+#: Of each log.
+_MOST_LOGGED = 200
 #: Directories of a repository that stay, though they are empty.
 _STAY = ("hooks", "info", "logs", "worktrees", "refs", "objects")
 
@@ -104,6 +107,7 @@ class Restoring:
     def _bring_objects(self, now: RepositoryState) -> None:
         objects = os.path.join(now.common, "objects")
         with contextlib.ExitStack() as stack:
+            stack.enter_context(self._kept.opened())
             wanted = wanted_then(self.plan.then, self._read, objects)
             names = [*wanted.tips, *wanted.remote]
             there = not names or self._kept.connected(objects, names, _WAIT)
@@ -265,6 +269,9 @@ def wanted_then(then: RepositoryState, read: Callable[[str], bytes], objects: st
     wanted.tips = [oid for oid in then.objects() if oid not in remote]
     if then.items.get(STASH):
         wanted.tips += stashes_in(read(then.items[STASH]))
+    # Logs come back, too: what they name has to be there, as far as it is anywhere.
+    logs = (blob_of(value) for name, value in then.items.items() if name.startswith(LOG))
+    wanted.logged = [oid for log in logs for oid in stashes_in(read(log))[-_MOST_LOGGED:] if oid.strip("0")]
     return wanted
 
 
@@ -285,7 +292,7 @@ def put_file(base: str, name: str, data: bytes, mode: int) -> None:
             try:
                 write_all(descriptor, data)
                 os.fchmod(descriptor, mode & 0o777)
-                os.fsync(descriptor)
+                sync_file(descriptor)
             finally:
                 os.close(descriptor)
             os.rename(temporary, last, src_dir_fd=parent, dst_dir_fd=parent)

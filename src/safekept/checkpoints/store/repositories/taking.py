@@ -133,8 +133,12 @@ class RepositoryLook:
             held, kept.trouble = not kept.lacks_tips(wanted), "it is large, and is kept behind the call"
         else:
             held = kept.hold(wanted, max(wait, self._settings.repository_wait), staged=staged)
-        with contextlib.suppress(OSError):
+        try:
             kept.used_by(project_id(self._project))
+        except (
+            OSError
+        ) as error:  # whoever else uses it could take it away: it is not held until that is written
+            held, kept.trouble = False, kept.trouble or error.strerror or str(error)
         if held and not kept.lacks(wanted) and not kept.crowded:
             return
         self._pending = self._pending or not held
@@ -182,9 +186,9 @@ def start_behind(kept: Kept, directory: str, project: str, path: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         if 0 <= time.time() - os.stat(stamp).st_mtime < _AGAIN:
             return
-    with open(stamp, "wb"):
+    with kept.opened(), open(stamp, "wb"):
         pass
-    from safekept.core.processes.detached import run_detached
+    from safekept.core.processes.process import run_detached
 
     run_detached("safekept.checkpoints.store.repositories.taking", directory, project, path)
 

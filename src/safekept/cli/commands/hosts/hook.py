@@ -1,7 +1,7 @@
 """`safekept hook HOST`: what an agent's host runs before and after its tools; not for people.
 
 Hosts reach it through the lean entry. This is the same for a person at a terminal, who is shown what it is
-for, and for whoever comes by the front door. Exit code 2 would stop the host's tool, so nothing here ends
+for, and for a call by the ordinary command line. Exit code 2 would stop the host's tool, so nothing here ends
 with it unless a person is there to read why.
 """
 
@@ -22,7 +22,7 @@ from ...main import program
 @click.argument("host", metavar="HOST", required=False, default="")
 @click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar="")
 def command(host: str, rest: tuple[str, ...]) -> int:
-    """Answer an agent's host: claude-code, codex, gemini, hermes, cursor or opencode.
+    """Answer an agent's host: claude-code, codex, gemini, hermes, cursor, opencode or qwen.
 
     The host runs this before and after its tools and sends JSON to standard input. What a tool is about
     to change is kept in a checkpoint first. It prints nothing when all is well, it grants and denies

@@ -16,10 +16,6 @@ COMMANDS = {
         "safekept.cli.commands.keeper.status:status_command",
         "What it holds of you, and whether that counts.",
     ),
-    "restore": (
-        "safekept.cli.commands.keeper.restore:restore_command",
-        "Put the vault, the checkpoints and what opens them back.",
-    ),
     "acknowledge": (
         "safekept.cli.commands.keeper.status:acknowledge_command",
         "Root has looked at an alarm: what it pinned may go by its age.",

@@ -9,6 +9,7 @@ import click
 
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
+from safekept.core.platform.rights import become
 from safekept.keeper.server import KeeperServer, listening, load_everything
 from safekept.keeper.store import STORE, KeeperStore
 from safekept.keeper.units import USER
@@ -48,9 +49,7 @@ def serve_command(store: str, path: str, user: str) -> int:
             os.chmod(os.path.dirname(path), 0o755)  # noqa: S103 - everybody may call it
             listener = listening(path)
         load_everything()
-        os.setgroups([])
-        os.setresgid(group, group, group)
-        os.setresuid(number, number, number)
+        become(number, group, [])
         os.chdir("/")
     else:
         os.makedirs(store, 0o700, exist_ok=True)

@@ -13,6 +13,7 @@ from safekept.actions.offsite.destinations import (
     contents_of,
     examine_destination,
     list_destinations,
+    record_rights,
 )
 from safekept.core.ages import seconds_text
 from safekept.core.next_step import NextStep
@@ -79,6 +80,9 @@ def show_command(place: str, as_json: bool) -> int:
     console.document(found.as_dict())
     console.heading(path_text(found.place))
     for vault in found.vaults:
+        if vault.reason:
+            console.fact("Vault", f"{vault.directory}: cannot be read: {path_text(vault.reason)}")
+            continue
         when = f", the last one arrived {date_text(vault.newest)}" if vault.newest else ""
         whole = "" if vault.whole else "; not whole yet, its `config` is missing"
         console.fact("Vault", f"{vault.directory}: {count_text(vault.snapshots, 'snapshot')}{when}{whole}")
@@ -106,6 +110,8 @@ def test_command(places: tuple[str, ...], as_json: bool) -> int:
     found = []
     for word in words:
         examined = examine_destination(context, word, console.listener())
+        if examined.setting in context.choices.destinations:
+            record_rights(context, examined, console.listener())
         console.finish()
         found.append(examined)
         _show(console, context, examined)
@@ -243,7 +249,7 @@ def add_command(
     examined = None
     if not no_test:
         tried = context.changed(destinations=(*context.choices.destinations, setting))
-        examined = examine_destination(tried, setting.name, console.listener())
+        examined = examine_destination(tried, setting.name, console.listener(), make=not dry_run)
         console.finish()
         _show(console, context, examined)
         if examined.state == "failed" or examined.error is not None:

@@ -90,10 +90,12 @@ def command(
     # A connection takes its time: it is made while the rest of the program is still being loaded.
     one = find_destination(context, words[0]) if len(words) == 1 and not prune else None
     reach = Reach(context, one) if one is not None else None
-    from safekept.actions.offsite.push import ABSENT, INCOMPLETE, PushRequest, push
+    from safekept.actions.offsite.push import ABSENT, DONE, INCOMPLETE, PushRequest, push
+    from safekept.actions.schedule.schedule import count_as_done
     from safekept.actions.vault.keys.keys import NoRecoveryAccess
     from safekept.actions.vault.keys.kit import refresh_kit
     from safekept.actions.vault.keys.kit_record import KitOutdated, KitStatus, NoKitYet
+    from safekept.schedule.tasks import PUSH, Task
     from safekept.vault.errors import NoSuchVault
 
     of_vault = (NoRecoveryAccess, NoKitYet, KitOutdated, NoSuchVault)
@@ -135,6 +137,8 @@ def command(
             raise result.absence  # who names one disk expects it to be there
         results.append(result)
         _show(console, result)
+        if result.state == DONE and not (dry_run or no_vault):
+            count_as_done(context, [Task(PUSH, word).name])
     kits = KitStatus() if dry_run or no_vault else refresh_kit(context_from(settings), console.notes())
     show_kit(console, kits)
     console.document(

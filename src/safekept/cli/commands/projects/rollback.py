@@ -8,7 +8,7 @@ from safekept.settings.policies import take_settings_from
 
 from ...as_owner import begin_as_owner
 from ...options import common_options, start
-from ...words.lists import at_directory, directory_of
+from ...words.lists import at_directory, directory_of, show_where_to_stand
 
 
 @click.command("rollback")
@@ -131,4 +131,6 @@ def command(
         else:
             outcome = points.apply(points.resolve(target), files, overwrite_mine=overwrite_mine, git=git)
     console.finish()
-    return show_rollback(console, outcome)
+    code = show_rollback(console, outcome)
+    show_where_to_stand(console, place)
+    return code

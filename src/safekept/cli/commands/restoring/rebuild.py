@@ -85,8 +85,8 @@ def command(
     """Bring back what is gone: on a bare machine from a kit, a destination, a vault or an archive.
 
     Without FROM: something emptied this machine, as `rm -rf ~` does. Homes, projects, settings, key and
-    journal come back from what survived here, behind the seat belt; then connections and schedule. What is
-    there is not replaced without a question.
+    journal come back from what survived here: behind the seat belt, or at the keeper; then connections and
+    schedule. What is there is not replaced without a question.
 
     FROM is a kit that `safekept setup` or `safekept vault kit` wrote, a URL, the name of a destination, or
     the path of a vault or of an archive. The vault opens with the kit, with --key-file, or with a

@@ -1,7 +1,8 @@
 """`safekept rebuild` without a place: something emptied this machine; bring back what survived on it.
 
-Small files first, since the settings say where everything is; then homes, projects, and last what protects
-them. Each part stands by itself: what fails is listed, and everything else comes back.
+Stores that are gone come from the keeper, where there is one. Then small files, since the settings say where
+everything is; then homes, projects, and last what protects them. Each part stands by itself: what fails is
+listed, and everything else comes back.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from safekept.actions.base.kept_copies import copies_directory
@@ -16,12 +19,12 @@ from safekept.actions.base.record import record
 from safekept.actions.base.unfinished import Unfinished, finished, read_unfinished
 from safekept.actions.restoring.here.homes import HomePlan, bring_home, plan_home
 from safekept.actions.restoring.here.lost import Lost, LostHome, find_lost
-from safekept.actions.restoring.here.projects import bring_project
+from safekept.actions.restoring.here.projects import bring_project, waits_for_another
 from safekept.actions.restoring.here.small_files import bring_files, bring_lines, bring_receipts
-from safekept.actions.restoring.here.survivors import put_back_stores, stores, whose
+from safekept.actions.restoring.here.survivors import KeeperHas, anything_here, keeper_has
 from safekept.actions.restoring.rebuild_request import NothingToRebuild
 from safekept.actions.restoring.restore import RestoreRequest
-from safekept.core.ages import seconds_text
+from safekept.core.ages import ago_text, seconds_text
 from safekept.core.errors import SafekeptError
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
@@ -32,9 +35,11 @@ from ...console import Console, count_text, path_text, size_text
 from ...options import context_from
 from ...screen import Screen
 from ...words.landing_plan import ask_consent
+from .rebuild_errors import NotWhole, NotWritten, RepositoryNotWhole, nothing_survived
 
 if TYPE_CHECKING:
     from safekept.actions.base.context import UserContext
+    from safekept.actions.projects.rollback import RollbackOutcome
     from safekept.settings import Settings
 
 #: So many projects are named on the screen; the JSON has all.
@@ -52,52 +57,105 @@ class RebuildHere:
         self._yes, self._dry_run = yes, dry_run
         self._screen = Screen(console, settings.user_home)
         self._failed: list[SafekeptError] = []
-        self._document: dict[str, object] = {}
+        self._document: dict[str, object] = {"keeper": None}
+        self._brought = (0, 0)  # files and bytes that came from the keeper
 
     def run(self) -> int:
         """All of it; the exit code."""
         console = self._console
         self._as_they_were()
-        self._stores()
-        lost = find_lost(self._context, console.listener())
-        console.finish()
         begun = read_unfinished(self._context)
         going_on = begun is not None and begun.verb == "rebuild" and not begun.arguments
-        if not lost and not going_on:
+        kept = self._stores(begun.place if begun is not None and going_on else "")
+        lost = find_lost(self._context, console.listener())
+        console.finish()
+        if kept is not None and self._dry_run:
+            lost = replace(lost, vault="")  # that it is not here yet is no problem of it
+        if not lost and not going_on and kept is None:
             return self._nothing(lost)
         homes = self._planned(lost)
-        self._show(lost, homes)
-        self._document = {**lost.as_dict(), "homes": [one.as_dict() for one in homes]}
+        if lost or kept is None:
+            self._show(lost, homes)
+        self._document |= {**lost.as_dict(), "homes": [one.as_dict() for one in homes]}
         if self._dry_run:
             console.document({"dry_run": True, **self._document})
+            if kept is not None:
+                console.line("The homes and projects in it are known when it is here")
             console.line("Nothing was changed")
             return 0 if not self._failed else 3
-        self._consent(lost, homes, going_on)
+        self._consent(lost, homes, going_on or kept is not None)
         return self._carry_out(lost, homes)
 
-    def _as_they_were(self) -> None:
+    def _as_they_were(self, text: str = "") -> None:
         """Settings that are gone hold as their copy has them: they say where the vault is."""
         copy = os.path.join(copies_directory(self._context), "config.toml")
-        if not os.path.lexists(self._context.places.settings_file) and os.path.isfile(copy):
-            self._settings = load_settings(self._settings.environment, file=copy)
-            self._context = context_from(self._settings, can_ask=self._console.can_ask())
+        copied = os.path.isfile(copy)
+        if os.path.lexists(self._context.places.settings_file) or not (copied or text):
+            return
+        self._settings = load_settings(
+            self._settings.environment, file=copy if copied else "", text="" if copied else text
+        )
+        self._context = context_from(self._settings, can_ask=self._console.can_ask())
 
     def _reload(self) -> None:
         self._settings = load_settings(self._settings.environment)
         self._context = context_from(self._settings, can_ask=self._console.can_ask())
 
-    def _stores(self) -> None:
-        """What somebody else on this machine has of the stores is put where it was."""
-        context, known = self._context, whose(self._context)
-        if not known:
-            raise _nothing_survived(context)
-        away = {name: one for name, one in known.items() if not os.path.isdir(stores(context)[name])}
-        for name, one in away.items():
-            self._console.fact("From", f"{name}: {one.name}")
-        if away and not self._dry_run:
-            put_back_stores(context, self._console.listener())
-            self._console.finish()
-            self._as_they_were()
+    def _stores(self, begun: str) -> KeeperHas | None:
+        """What the keeper has of the stores and is not here is put where it was; None where nothing is."""
+        here = anything_here(self._context)
+        try:
+            found = keeper_has(self._context, begun)
+        except SafekeptError as error:
+            if not here:
+                raise
+            self._failed.append(error)
+            found = None
+        if found is not None and found.held.settings:
+            text = found.held.settings
+            self._tried(lambda: self._as_they_were(text))
+            found = found.seen_by(self._context)
+        if found is None or not found.missing:
+            if not here:
+                raise nothing_survived(self._context)
+            return None
+        self._document["keeper"] = found.as_dict()
+        self._show_keeper(found)
+        if not self._dry_run:
+            self._from_keeper(found, going_on=bool(begun))
+        return found
+
+    def _show_keeper(self, found: KeeperHas) -> None:
+        points = (
+            count_text(number, noun)
+            for number, noun in ((found.snapshots, "snapshot"), (found.checkpoints, "checkpoint"))
+            if number
+        )
+        files = f"{count_text(len(found.missing), 'file')}, {size_text(found.bytes)}"
+        age = ago_text(found.held.manifest.time)
+        self._console.heading(f"The keeper has what is gone of the vault and the checkpoints, as of {age}")
+        self._console.fact("From it", "; ".join([*points, files]))
+        if found.held.passed_over:
+            self._console.fact("", "what was sent later names less than half of it, and is passed over")
+
+    def _from_keeper(self, found: KeeperHas, going_on: bool) -> None:
+        if not found.whole_gone and not going_on and not self._yes:
+            question = f"{count_text(len(found.missing), 'file')} that you may have deleted come back"
+            see, agree = (self._console.command("rebuild", word) for word in ("--dry-run", "--yes"))
+            ask_consent(self._console, "rebuild", [question], see, agree)
+        on_its_way = Unfinished("rebuild", (), place=found.name)
+        on_its_way.add(["history"])
+        on_its_way.write(self._context)
+        done = found.put_back(self._context, self._console.listener())
+        self._console.finish()
+        self._console.fact("Back", f"{count_text(done.files, 'file')}, {size_text(done.bytes)}")
+        for path in done.aside[:_SHOWN]:
+            self._console.fact("Aside", path_text(path))
+        for path, why in done.lost:
+            self._failed.append(NotWhole(path, why))
+        self._document["keeper"] = {**found.as_dict(), "aside": list(done.aside)}
+        self._brought = (done.files, done.bytes)
+        self._reload()
 
     def _nothing(self, lost: Lost) -> int:
         if lost.vault:
@@ -115,7 +173,8 @@ class RebuildHere:
 
     def _request(self, lost: LostHome) -> RestoreRequest:
         return RestoreRequest(
-            word="latest",
+            word=lost.snapshot if lost.forgotten else "latest",
+            forgotten=bool(lost.forgotten),
             home=lost.home,
             layout=lost.layout,
             search_behind=True,
@@ -140,6 +199,8 @@ class RebuildHere:
             age = seconds_text(max(0.0, now - one.taken))
             files = f"{count_text(one.files, 'file')}, {size_text(one.bytes)}"
             screen.fact("Home", f"{screen.path(one.lost.home)}: snapshot {one.snapshot}, {age} old; {files}")
+            if one.lost.forgotten:
+                screen.fact("", f"that snapshot was forgotten {ago_text(one.lost.forgotten)}")
         for project in lost.projects[:_SHOWN]:
             age = seconds_text(max(0.0, now - project.time))
             files = count_text(project.files, "file")
@@ -180,6 +241,7 @@ class RebuildHere:
 
         console, operation, began = self._console, new_id(), time.monotonic()
         work = RebuildHereFacts(files=tuple(lost.files), receipts=len(lost.receipts), lines=lost.lines)
+        work.from_keeper, work.bytes_from_keeper = self._brought
         self._tried(lambda: _written(lambda: bring_files(self._context), self._context))
         self._reload()
         self._tried(lambda: _written(lambda: bring_lines(self._context), self._context))
@@ -187,9 +249,10 @@ class RebuildHere:
         begun = Unfinished("rebuild", ())
         begun.add([*(one.lost.home for one in homes), *(one.project for one in lost.projects), *_parts(lost)])
         begun.write(self._context)
-        console.heading("Brought back")
+        if homes or lost.projects:
+            console.heading("Brought back")
         brought = [one.lost.home for one in homes if self._home(one)]
-        projects = [one.project for one in lost.projects if self._project(one.project, lost)]
+        projects = self._projects(lost)
         work.homes, work.projects = tuple(brought), tuple(projects)
         work.seconds = round(time.monotonic() - began, 3)
         record(
@@ -225,18 +288,35 @@ class RebuildHere:
             screen.fact("Missing", f"{path_text(path)}: {reason}")
         return True
 
-    def _project(self, project: str, lost: Lost) -> bool:
-        one = next(one for one in lost.projects if one.project == project)
+    def _projects(self, lost: Lost) -> list[str]:
+        """A worktree comes once more where the repository that it belongs to came after it."""
         settings = take_settings_from(self._settings, self._context)
-        outcome = self._tried(lambda: bring_project(self._context, one, settings, self._console.listener()))
-        self._console.finish()
-        if outcome is None:
-            return False
-        text = f"{self._screen.path(project)}: {count_text(len(outcome.steps), 'path')}"
+        outcomes: dict[str, RollbackOutcome] = {}
+        waiting = list(lost.projects)
+        for last in (False, True):
+            for one in waiting:
+                bring = partial(bring_project, self._context, one, settings, self._console.listener())
+                outcome = self._tried(bring)
+                self._console.finish()
+                if outcome is not None and (last or not waits_for_another(outcome)):
+                    self._show_project(one.project, outcome, outcomes.get(one.project, outcome))
+                if outcome is not None:
+                    outcomes.setdefault(one.project, outcome)
+            waiting = [
+                one for one in waiting if one.project in outcomes and waits_for_another(outcomes[one.project])
+            ]
+        return [one.project for one in lost.projects if one.project in outcomes]
+
+    def _show_project(self, project: str, outcome: RollbackOutcome, first: RollbackOutcome) -> None:
+        repository = ", its repository too" if outcome.moves else ""
+        text = f"{self._screen.path(project)}: {count_text(len(first.steps), 'path')}{repository}"
         self._screen.fact("Project", text)
         for path, why in outcome.stays[:_SHOWN]:
             self._screen.fact("Missing", f"{path_text(path)}: {why}")
-        return True
+        if outcome.rolled_back is not None and not all(
+            one.complete for one in outcome.rolled_back.repositories
+        ):
+            self._failed.append(RepositoryNotWhole(project, outcome.point.id))
 
     def _protect(self, lost: Lost, begun: Unfinished) -> int:
         """Connections and the schedule, as the newest snapshot says that they were."""
@@ -293,23 +373,3 @@ def _written(work: Callable[[], object], context: UserContext) -> object:
             next_steps=(NextStep("rebuild", before="See who may write there, then run it again:"),),
             path=error.filename or "",
         ) from error
-
-
-class NotWritten(SafekeptError):
-    code = "own-files-not-written"
-
-
-def _nothing_survived(context: UserContext) -> NothingToRebuild:
-    places = [
-        NextStep("rebuild", (one.name,), before="From a copy elsewhere:")
-        for one in context.choices.destinations
-    ]
-    return NothingToRebuild(
-        "Nothing of safekept survived on this machine: no vault, no checkpoints, no copies",
-        kept="Nothing was changed",
-        next_steps=(
-            *places,
-            "With your kit: name it in place of FROM; it names the places that hold a copy",
-            NextStep("rebuild", ("FROM",), before="From a destination, a vault or an archive:"),
-        ),
-    )

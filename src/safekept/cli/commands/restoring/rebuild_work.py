@@ -54,7 +54,7 @@ class RebuildWork:
 
     @property
     def _opening(self) -> UserContext:
-        """Nobody types a passphrase twice."""
+        """A passphrase is typed once."""
         typed = self._typed
         return (
             self._context.changed(vault_secret=lambda: typed[-1], secret_tries=1) if typed else self._context

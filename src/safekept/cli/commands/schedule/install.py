@@ -123,7 +123,7 @@ def schedule_call(
     if user_name and os.geteuid() == 0:
         _refuse_program_of_another(program.words[0], sys.executable, os.path.dirname(__file__))
     plan = context.choices.schedule or Plan()
-    place = context.locate(home, layout)  # a schedule for a home that is not there helps nobody
+    place = context.locate(home, layout)  # a schedule for a home that is not there is useless
     names = (*_PLACES, *(one.variable for one in context.choices.layouts.values() if one.variable))
     environment = {name: settings.environment[name] for name in names if settings.environment.get(name)}
     if settings.user_home != _registered_home() and not user_name:
@@ -166,7 +166,7 @@ def _refuse_program_of_another(*paths: str) -> None:
 
 
 def _registered_home() -> str:
-    """The home directory of whoever runs this, as the machine knows it; that is what a timer gets."""
+    """The home directory of the user who runs this, as the machine knows it; that is what a timer gets."""
     try:
         return pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:

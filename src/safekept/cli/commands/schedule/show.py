@@ -119,7 +119,7 @@ def _show(console: Console, run: Run) -> None:
 @common_options
 def show_command(system: bool, user_name: str, home: str, layout: str, as_json: bool) -> int:
     """What is installed, when it last ran and how that ended, and when each piece of work is due next."""
-    from safekept.actions.schedule.host_start import why_host_will_not_start
+    from safekept.actions.schedule.host_start import other_times, why_host_will_not_start
     from safekept.actions.schedule.install import installed
     from safekept.actions.schedule.schedule import last_run, plan_due, task_histories
 
@@ -131,16 +131,20 @@ def show_command(system: bool, user_name: str, home: str, layout: str, as_json: 
     due, known = plan_due(context, request, now), task_histories(context)
     found, last = installed(context), last_run(context)
     trouble = why_host_will_not_start(context, found, machine_of(settings))[0] if found else ""
+    other = "" if trouble else other_times(context, found, machine_of(settings))
     console.document(
         {
             "installed": _installed(found),
             "trouble": trouble or None,
+            "other_times": other or None,
             "last": last.as_dict() if last else None,
             "next": min(due_at for _, due_at in due),
             "tasks": [_row(task, due_at, known.get(task.name)) for task, due_at in due],
         }
     )
     _show_installed(console, found, trouble)
+    if other:
+        console.line(NextStep("schedule install", before=f"But {other}:"))
     _show_last(console, last)
     runs = found is not None and not trouble
     console.heading("Regular work" if runs else "Regular work; none of it happens by itself now", runs)

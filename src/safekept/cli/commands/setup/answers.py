@@ -29,8 +29,6 @@ _INDENT = 8
 #: Whoever leaves at a question: answers are saved and acted on once all of them are there.
 _KEPT = "nothing was changed, and no answer was kept"
 NOWHERE, NO = "nowhere yet", "no"
-#: `user@host:path`, as scp takes it.
-_SCP = re.compile(r"([\w.-]+@[\w.-]+):(?!//)(.*)", re.DOTALL)
 
 
 class PlaceNotUsable(SafekeptError):
@@ -218,7 +216,7 @@ class Questions:
         self._title(
             "Where does the second copy go?",
             "A disk         /media/usb/safekept",
-            "A server       sftp://user@host/path, or rest:https://user@host/path/",
+            "A server       user@host:backups, or rest:https://user@host/path/",
             "A bucket       s3://bucket/path, or rclone:remote:path",
         )
         while True:
@@ -307,7 +305,7 @@ def tried_place(
 
     A dry run only looks at it.
     """
-    place = place_argument(_as_address(word))
+    place = place_argument(word)
     fields: dict[str, object] = {"name": name_for(place), "url": place}
     fields |= {name: True for name, given in flags.items() if given}
     try:
@@ -315,7 +313,7 @@ def tried_place(
     except ValueError as error:
         raise _unusable(str(error)) from error
     tried = context.changed(destinations=(*context.choices.destinations, setting))
-    examined = examine_destination(tried, setting.name, console.listener(), dry_run=dry_run)
+    examined = examine_destination(tried, setting.name, console.listener(), dry_run=dry_run, make=True)
     console.finish()
     if examined.error is not None:
         raise examined.error
@@ -326,7 +324,7 @@ def tried_place(
 
 def _is_saved(context: UserContext, word: str) -> bool:
     """Whether that place, or a destination of that name, is in the settings already."""
-    place = place_argument(_as_address(word))
+    place = place_argument(word)
     saved = {url for one in context.choices.destinations for url in (one.name, one.url)}
     return bool({word, place, f"file:{place}"} & saved)
 
@@ -337,15 +335,6 @@ def _unusable(why: str) -> PlaceNotUsable:
         kept="Nothing was written there, or into the settings",
         next_steps=("Name another place: a directory, `sftp://`, `s3://`, `rest:` or `rclone:`",),
     )
-
-
-def _as_address(word: str) -> str:
-    """`user@host:path`, as people type it for scp, is a server by SSH."""
-    found = _SCP.fullmatch(word)
-    if found is None:
-        return word
-    host, path = found.groups()
-    return f"sftp://{host}{path}" if path.startswith("/") else f"sftp://{host}/~/{path}"
 
 
 def place_words(tried: Examined) -> str:

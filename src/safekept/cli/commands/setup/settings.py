@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from safekept.core.next_step import NextStep
@@ -10,6 +12,8 @@ from safekept.settings import SECRET, SETTINGS, BadSetting, Setting, Settings
 from ...console import Console, path_text
 from ...options import start
 from ...words.lists import table
+
+_STILL = "This machine still wakes it at the times before. Tell it:"
 
 
 @click.command("settings")
@@ -46,7 +50,16 @@ def command(key: str, value: str | None, unset: bool, every: bool, dry_run: bool
         if not dry_run:
             set_value(settings.config_directory, key, new)
     shown = _shown(setting, new)
-    console.document({"key": key, "value": shown, "changed": changed and not dry_run, "settings": path})
+    missing = _missing_mailer(settings, setting, new)
+    console.document(
+        {
+            "key": key,
+            "value": shown,
+            "changed": changed and not dry_run,
+            "settings": path,
+            "missing": missing,  # a program that this setting needs
+        }
+    )
     start_text = "Dry run. Would set" if dry_run else "Set"
     if unset and not changed:
         console.line(f"{key} was not in {path_text(path)}")
@@ -54,7 +67,35 @@ def command(key: str, value: str | None, unset: bool, every: bool, dry_run: bool
         console.heading(f"{start_text} {key} to {_text(shown)}{' (the default)' if unset else ''}")
     if setting.variable in settings.environment:
         console.line(f"Note: the variable {setting.variable} is set too, and wins")
+    if key == "schedule.at" and not dry_run and _host_waits():
+        console.line(NextStep("schedule install", before=_STILL))
+    if missing:
+        from safekept.actions.alarms.notify import INSTALL_MAILER
+
+        console.line(f"No mail goes out yet: there is no program {path_text(missing)}")
+        console.next((INSTALL_MAILER, NextStep("notify test", before="Then see that it arrives:")))
     return 0
+
+
+def _host_waits() -> bool:
+    """Whether a schedule is installed for other times than those that are set by now."""
+    from safekept.actions.schedule.host_start import other_times
+    from safekept.actions.schedule.install import installed
+
+    _, context, _ = start(True)
+    return bool(other_times(context, installed(context)))
+
+
+def _missing_mailer(settings: Settings, setting: Setting, new: object) -> str:
+    """The program that mail needs and this machine lacks, with the new value in force."""
+    if setting.name not in ("notify.email", "notify.sendmail"):
+        return ""
+    from safekept.settings.policies import notify_targets
+
+    if setting.variable not in settings.environment:
+        settings = replace(settings, values={**settings.values, setting.name: new})
+    targets = notify_targets(settings)
+    return targets.missing_mailer if targets is not None else ""
 
 
 def _known(key: str) -> Setting:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 import click
@@ -12,6 +11,7 @@ from safekept.actions.snapshots.listing import is_of
 
 from ...console import Console, count_text, path_text, size_text
 from ...options import common_options, source_options, start
+from ...words.lists import standing_in
 from ...words.snapshots import age_text, named_home
 
 _LIVE = {
@@ -45,7 +45,7 @@ def command(path: str, diff: bool, every: bool, home: str, layout: str, as_json:
         context,
         place,
         path,
-        directory=os.getcwd(),
+        directory=standing_in(),
         with_patches=diff,
         every=every,
         listener=console.listener(),

@@ -15,6 +15,8 @@ from ...options import common_options, start
 from ...screen import Screen
 
 if TYPE_CHECKING:
+    from safekept.actions.base.context import UserContext
+    from safekept.actions.doctor.case import DoctorRequest
     from safekept.actions.doctor.diagnosis import Diagnosis
     from safekept.actions.doctor.repairs import Repairs
     from safekept.core.finding import Finding
@@ -23,15 +25,20 @@ if TYPE_CHECKING:
 @click.command("doctor")
 @click.option("--fix", is_flag=True, help="Mend what can be mended and undone; the rest is printed.")
 @click.option("--dry-run", is_flag=True, help="With --fix: show what would be mended; change nothing.")
+@click.option("--report", is_flag=True, help="Print what a report about this system needs; nothing private.")
 @common_options
-def command(fix: bool, dry_run: bool, home: str, layout: str, as_json: bool) -> int:
+def command(fix: bool, dry_run: bool, report: bool, home: str, layout: str, as_json: bool) -> int:
     """Look for what threatens your protection: damage, locks, permissions, keys, clocks, the schedule.
 
     Also what other tools left behind. Each finding has its evidence and the command that mends it: `!`
     serious, `*` counts against your protection, `-` a note. `--fix` does only what can be undone: modes
     that are too wide, locks of processes that are gone, and what was cut off half way. Exit codes: 0
     nothing to do, 3 findings, 4 serious ones, exactly where `safekept status --check` has an alarm.
+    `--report` prints what somebody who helps from afar must know of this system, without a path, a name
+    or a key of yours; its exit code is 0.
     """
+    if report and fix:
+        raise click.UsageError("--report goes alone: it changes nothing.")
     if dry_run and not fix:
         raise click.UsageError("--dry-run goes with --fix: without it nothing is ever changed.")
     from safekept.actions.doctor.case import DoctorRequest
@@ -50,6 +57,9 @@ def command(fix: bool, dry_run: bool, home: str, layout: str, as_json: bool) -> 
         deadline=settings.number("database.deadline"),
         hosts=host_statuses(context),
     )
+    if report:
+        _report(console, context, request)
+        return 0
     found = examine(context, request, console.listener())
     console.finish()
     mended = None
@@ -67,6 +77,42 @@ def command(fix: bool, dry_run: bool, home: str, layout: str, as_json: bool) -> 
     if fix and dry_run:
         _show_plan(console, found)
     return found.exit_code
+
+
+def _report(console: Console, context: UserContext, request: DoctorRequest) -> None:
+    import tempfile
+
+    from safekept.actions.doctor.diagnosis import examine
+    from safekept.actions.doctor.system_report import system_report
+
+    findings: tuple[Finding, ...] = ()
+    failure = None
+    try:
+        findings = examine(context, request, console.listener()).findings
+    except Exception as error:  # whatever it is, it is what the report is for
+        failure = error
+    console.finish()
+    places = {"data": context.places.data_directory, "temporary": tempfile.gettempdir()}
+    search = context.caller.environment.get("PATH", "")
+    document = system_report(places, search, findings, failure)
+    console.document(document)
+    console.heading("What a report about this system needs")
+    for name, value in document.items():
+        console.fact(name.capitalize(), _flat(value))
+    console.line()
+    console.line("No path, name or key of yours is in this. Send it with what you did and what you expected.")
+
+
+def _flat(value: object) -> str:
+    """`git yes, gpg no`"""
+    if isinstance(value, dict):
+        inner = {
+            name: f"({_flat(one)})" if isinstance(one, dict) else _flat(one) for name, one in value.items()
+        }
+        return ", ".join(f"{name} {one}" for name, one in inner.items()) or "none"
+    if isinstance(value, list):
+        return ", ".join(map(_flat, value)) or "none"
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
 def _show(screen: Screen, found: Diagnosis, *, fixing: bool) -> None:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...console import Console, count_text, path_text, size_text, time_text
-from ...documents import document_text
+from ...console import Console, count_text, document_text, path_text, size_text, time_text
 from ...options import start
 from ...screen import Screen, width
 from ...words.remarks import census_lines
 
 if TYPE_CHECKING:
+    from safekept.actions.base.operations.facts import Facts
+    from safekept.actions.base.operations.homes import LandingFacts
     from safekept.actions.undo.log import Log
     from safekept.actions.undo.operation import Operation
     from safekept.actions.undo.undo_availability import UndoAvailability
@@ -151,43 +152,45 @@ def _cells(one: Operation) -> list[str]:
 def _about(one: Operation) -> str:
     """What tells it from its neighbours, in a word."""
     star = "*" if one.newer else ""
-    facts, error = one.facts, one.error
-    if error.get("code"):
-        return star + path_text(str(error["code"]))
-    if told := _told_of(one):
+    if code := one.error.get("code"):
+        return star + path_text(str(code))
+    work = one.work
+    if told := _told_of(work):
         return star + path_text(told)
     for name in ("snapshot", "id", "target", "archive", "name", "destination", "text"):
-        value = facts.get(name)
-        if isinstance(value, str) and value:
+        value = getattr(work, name, None)  # each is a text, of the verbs that have it
+        if value:
             return star + path_text(_named(value))
-    declined = facts.get("declined")
-    if isinstance(declined, list) and declined:
-        return star + path_text(str(declined[0]).rpartition(":")[2])  # the agent or the home that is meant
     return star + path_text(os.path.basename(one.place))
 
 
-def _told_of(one: Operation) -> str:
+def _told_of(work: Facts) -> str:
     """For what a home was changed by, and what was kept before that: of what it was, then the id."""
-    facts = one.facts
-    snapshot = str(facts.get("snapshot") or "")[:8]
-    if one.verb == "snapshot" and str(facts.get("kind", "")).startswith("pre-"):
-        return f"{snapshot} before {_BEFORE.get(str(facts['kind']), 'a change')}"
-    if one.verb in ("restore", "import"):
-        only = facts.get("only")
-        names = [os.path.basename(str(path)) for path in only] if isinstance(only, list) else []
-        more = f" +{len(names) - 1}" if len(names) > 1 else ""
-        what = f"{names[0]}{more}" if names else "all"
-        return f"{what} {snapshot or _named(str(facts.get('archive') or ''))}".rstrip()
-    if one.verb in ("restore-session", "undo-session"):
-        return f"{facts.get('session', '')} {snapshot}".strip()
-    if one.verb == "undo":
-        return f"{facts.get('of') or ''} {str(facts.get('undoes') or '').rpartition('-')[2]}".strip()
-    if one.verb in ("connect", "disconnect"):
-        changed = facts.get("files_changed")
-        paths = changed if isinstance(changed, list) else []
-        profiles = {found[1] for path in paths if (found := _PROFILE.search(str(path)))}
-        return " ".join((str(facts.get("agent") or ""), *sorted(profiles))).strip()
+    from safekept.actions.base.operations import care, homes
+
+    match work:
+        case homes.SnapshotFacts() if (work.kind or "").startswith("pre-"):
+            return f"{(work.snapshot or '')[:8]} before {_BEFORE.get(work.kind or '', 'a change')}"
+        case homes.RestoreFacts():
+            return _landed(work, (work.snapshot or "")[:8])
+        case homes.ImportFacts():
+            return _landed(work, _named(work.archive or ""))
+        case homes.SessionFacts():
+            return f"{work.session or ''} {(work.snapshot or '')[:8]}".strip()
+        case homes.UndoFacts():
+            return f"{work.of or ''} {(work.undoes or '').rpartition('-')[2]}".strip()
+        case care.ConnectFacts():
+            profiles = {found[1] for path in work.files_changed or () if (found := _PROFILE.search(path))}
+            return " ".join((work.agent or "", *sorted(profiles))).strip()
+        case care.DeclineFacts(declined=(first, *_)):
+            return first.rpartition(":")[2]  # the agent or the home that is meant
     return ""
+
+
+def _landed(work: LandingFacts, source: str) -> str:
+    names = [os.path.basename(path) for path in work.only or ()]
+    more = f" +{len(names) - 1}" if len(names) > 1 else ""
+    return f"{names[0] if names else 'all'}{more} {source}".rstrip()
 
 
 #: What a snapshot that was taken by itself was taken before.

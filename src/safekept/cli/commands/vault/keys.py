@@ -20,8 +20,7 @@ from safekept.actions.vault.keys.keys import (
     write_exported_key,
 )
 from safekept.actions.vault.keys.kit import refresh_kit, write_kit
-from safekept.actions.vault.keys.kit_name import kept_beside
-from safekept.actions.vault.keys.kit_record import acknowledge_kit
+from safekept.actions.vault.keys.kit_record import acknowledge_kit, kept_beside
 from safekept.actions.vault.opening import open_vault
 from safekept.core.errors import ConsentNeeded
 from safekept.core.next_step import NextStep
@@ -29,8 +28,7 @@ from safekept.core.next_step import NextStep
 from ...console import Console, count_text, path_text
 from ...groups import LazyGroup
 from ...options import context_from, source_options, start
-from ...words.keys import revoke_step
-from ...words.kit import kit_document, show_kit
+from ...words.kit import kit_document, revoke_step, show_kit
 from .options import json_option, new_passphrase, passphrase_options
 
 

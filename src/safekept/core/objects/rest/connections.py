@@ -1,6 +1,6 @@
 """Connections to a REST server: kept open, shared by threads, and with an end for every wait.
 
-The standard library's HTTP client waits for each piece anew, so a server that sends a byte a minute could
+The standard library's HTTP client waits for each piece alone, so a server that sends a byte a minute could
 hold it for ever. Here an answer has to come at a pace.
 """
 
@@ -59,7 +59,7 @@ class Answer:
     def length(self) -> int | None:
         """How many bytes it announces; None where it does not."""
         text = self.header("Content-Length")
-        return int(text) if text.isdecimal() else None
+        return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else None
 
     def pieces(self) -> Iterator[bytes]:
         """The body; ConnectionError where it ends before what was announced."""

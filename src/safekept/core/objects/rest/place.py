@@ -15,7 +15,7 @@ import time
 import urllib.parse
 from collections.abc import Iterator, Mapping
 
-from ...errors import SafekeptError
+from ...errors import BAD_SHAPE, SafekeptError
 from ...files import NoRoom
 from ..base import (
     LARGEST_READ,
@@ -35,7 +35,7 @@ from .credentials import authorization, no_password
 from .names import KINDS, LIST, OURS, beside, list_entry, listings, name_of, path_of
 
 _VERSION = "application/vnd.x.restic.rest.v2"
-_RANGE = re.compile(r"bytes \d+-\d+/(\d+)")
+_RANGE = re.compile(r"bytes [0-9]+-[0-9]+/([0-9]{1,19})")
 _PASSING = (408, 425, 429)
 #: How a server says that there is no more room: by the protocol's word, and by that of `rest-server`.
 _FULL = (507, 413)
@@ -239,8 +239,8 @@ class RestObjects(ObjectStore):
             if not isinstance(found, list | type(None)):  # `null` is how Go writes that there are none
                 raise TypeError
             listed = [(str(one["name"]), int(one["size"])) for one in found or ()]
-        except (ValueError, KeyError, TypeError, AttributeError):
-            # One that speaks version 1 only lists names; nobody could tell half a file by those.
+        except BAD_SHAPE:
+            # One that speaks version 1 only lists names, which do not tell half a file from a whole one.
             reason = "its listing is not one of version 2 of restic's REST protocol"
             raise refused(self.location, "list it", reason, "See that it is a server for restic") from None
         yield from listed

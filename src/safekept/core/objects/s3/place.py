@@ -186,7 +186,7 @@ class S3Objects(ObjectStore):
         except Taken:
             once = True
         except PlaceRefused:
-            pass  # by right and not by condition: nobody can say
+            pass  # by right and not by condition: unknown
         overwrite = once is False or allowed(lambda: put(True))
         delete = allowed(lambda: self.delete(name))
         left = "" if delete else name

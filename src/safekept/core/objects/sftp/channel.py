@@ -8,7 +8,6 @@ block the other, and a server from which nothing comes for `timeout` seconds is 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import select
 import struct
@@ -16,6 +15,7 @@ import subprocess
 import time
 from collections import deque
 
+from ...platform.descriptors import widen_pipe
 from .wire import Answer, MalformedAnswer, Packet, Status, number, text
 
 _HEAD = struct.Struct(">IB")
@@ -69,9 +69,9 @@ class Channel:
         self._words_from = self._process.stderr.fileno()
         for descriptor in (self._in, self._out, self._words_from):
             os.set_blocking(descriptor, False)
-        self._wide = _widen(self._in)
+        self._wide = widen_pipe(self._in, 1 << 20)
         self._full = False
-        _widen(self._out)
+        widen_pipe(self._out, 1 << 20)
         self._outgoing: deque[memoryview] = deque()
         self._incoming = bytearray()
         self._answers: dict[int, Answer] = {}
@@ -156,7 +156,7 @@ class Channel:
                 with contextlib.suppress(OSError):
                     stream.close()
         if process.poll() is None and self._asked:
-            process.terminate()  # it has unfinished work that nobody waits for
+            process.terminate()  # its unfinished work is not waited for
         for patience, push in ((1.0, process.terminate), (2.0, process.kill)):
             try:
                 process.wait(patience)
@@ -292,11 +292,3 @@ class Channel:
             before = len(self._words)
             self._hear()
         return self._words.decode("utf-8", "replace")
-
-
-def _widen(descriptor: int) -> bool:
-    """A wider pipe lets both processes run longer at a stretch; the default is 64 KiB."""
-    try:
-        return fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, 1 << 20) >= 1 << 20
-    except (OSError, AttributeError):  # not Linux, or more than an ordinary user may have
-        return False

@@ -213,7 +213,7 @@ class Pool:
                 else:
                     self._open += 1
                     channel = None
-            if channel is not None:  # the server hung up while nobody looked
+            if channel is not None:  # the server hung up while it was idle
                 channel.end()
                 continue
             try:

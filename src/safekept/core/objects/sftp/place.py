@@ -80,10 +80,16 @@ class SftpObjects(ObjectStore):
             make_directories(channel, "", self.path)
             if not is_directory(channel, self.path):
                 raise refused(
-                    self.location, "make that directory", "the server did not make it", "Make it yourself"
+                    self.location, "make that directory", "the server did not make it", *self._instead()
                 )
 
         self._with(make)
+
+    def _instead(self) -> tuple[str, ...]:
+        """A path begins at the root of the server; people often mean the directory that they log into."""
+        own = f"sftp://{self.host.address}/~/{os.path.basename(self.path)}"
+        other = (f"Use one below the directory of that login: `{own}`",) if self.path.startswith("/") else ()
+        return (*other, "Or make it on the server, so that this login may write there")
 
     def list(self, prefix: str = "") -> Iterator[Stored]:
         checked_prefix(prefix)

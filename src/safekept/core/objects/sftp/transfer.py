@@ -84,7 +84,7 @@ def read_range(channel: Channel, handle: bytes, offset: int, end: int, shrank: E
                 if length:
                     request = _ask(channel, handle, start, length)
     finally:
-        # Whoever stops early leaves answers under way: they are waited for, and the connection is clean.
+        # Stopping early leaves answers under way: they are waited for, and the connection is clean.
         if waiting and channel.alive:
             channel.settle([request for request, _, _ in waiting])
 
@@ -144,7 +144,7 @@ def make_directories(channel: Channel, above: str, path: str) -> None:
 
 def _make(channel: Channel, path: str) -> None:
     if path not in ("", "."):
-        with contextlib.suppress(Refusal):  # it is there, or somebody made it meanwhile
+        with contextlib.suppress(Refusal):  # it is there, or was made meanwhile
             channel.ask(Packet.MKDIR, text(path), mode_only(0o700))
 
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import struct
 import time
 
 from ...entries import EntryLost, Outcome, Remark
 from ...events import Event, Listener
+from ...platform.file_locks import AVAILABLE, lock_there, set_lock
 from ..holders import Holder, command_of, describe, holders
 
 PENDING = 0x40000000
@@ -28,23 +28,17 @@ SHARED_FIRST, SHARED_SIZE = PENDING + 2, 510
 #: connection that uses the shared memory holds for as long as it is open.
 SHM_READ_ZERO, SHM_IN_USE = 123, 128
 
-#: struct flock, with the padding a 64-bit kernel expects at its end.
-_FLOCK = struct.Struct("hhqqi0q")
-
-AVAILABLE = hasattr(fcntl, "F_OFD_SETLK")
-
 
 class LocksUnavailable(Exception):
     """The platform or the filesystem knows no such locks."""
 
 
 def _set(descriptor: int, kind: int, start: int, length: int) -> bool:
-    """Set a lock without waiting; False when somebody else's is in the way."""
+    """Set a lock without waiting; False when another one is in the way."""
     if not AVAILABLE:
         raise LocksUnavailable
     try:
-        request = _FLOCK.pack(kind, os.SEEK_SET, start, length, 0)
-        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, request)
+        set_lock(descriptor, kind, start, length)
     except OSError as error:
         if error.errno in (errno.EAGAIN, errno.EACCES):
             return False
@@ -74,7 +68,7 @@ def unshare(descriptor: int) -> None:
 def join_users(descriptor: int) -> bool:
     """Count as a user of the shared memory, so that it stays valid; the descriptor is one of `-shm`.
 
-    Only for one that somebody uses: a newcomer who finds this lock trusts what is in there.
+    Only for one that is in use: a newcomer who finds this lock trusts what is in there.
     """
     return _set(descriptor, fcntl.F_RDLCK, SHM_IN_USE, 1)
 
@@ -85,18 +79,17 @@ def hold_back_checkpoints(descriptor: int) -> bool:
 
 
 def held_by(descriptor: int, start: int, length: int = 1, writers_only: bool = False) -> int | None:
-    """The process that holds a lock there: None for nobody, 0 for somebody who cannot be named."""
+    """The process that holds a lock there: None where none does, 0 where it cannot be named."""
     if not AVAILABLE:
         raise LocksUnavailable
     kind = fcntl.F_RDLCK if writers_only else fcntl.F_WRLCK
     try:
-        answer = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _FLOCK.pack(kind, os.SEEK_SET, start, length, 0))
+        found, pid = lock_there(descriptor, kind, start, length)
     except OSError as error:
         raise LocksUnavailable(os.strerror(error.errno or 0)) from error
-    found, _, _, _, pid = _FLOCK.unpack(answer)
     if found == fcntl.F_UNLCK:
         return None
-    return max(int(pid), 0)
+    return max(pid, 0)
 
 
 # Waiting for a lock: with a word to the listener, and not for ever. SQLite's own backup retries without

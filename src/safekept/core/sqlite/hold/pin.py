@@ -47,7 +47,7 @@ def pin(path: str, name: str, scratch: str, deadline: float, listener: Listener)
         try:
             pinned = source.pin()
         except NotLive:
-            # Somebody came, left or replaced the file between two looks.
+            # A process came, left or replaced the file between two looks.
             source.descriptors.close()
             patience.pause()
             continue
@@ -134,7 +134,7 @@ class _Source:
         return Raw(self.name, self.descriptors, page_size_of(self._head()), trouble)
 
     def _in_use(self, shm: int) -> bool:
-        """Whether somebody uses the log right now; if so, we count as a user from here on."""
+        """Whether the log is in use right now; if so, we count as a user from here on."""
         if not self.locked:
             return True
         return (
@@ -180,7 +180,7 @@ class _Source:
         return copy
 
     def _at_rest(self, page_size: int) -> Pinned:
-        """WAL mode and nobody there: copied, or, large and long untouched, read where it lies."""
+        """WAL mode and not in use: copied, or, large and long untouched, read where it lies."""
         status = os.fstat(self.descriptors.main)
         if status.st_size > COPY_AT_REST and quiet_for(status, QUIET_AT_REST):
             return UnopenedDatabase(self.name, self.descriptors, page_size)

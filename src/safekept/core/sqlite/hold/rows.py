@@ -1,4 +1,4 @@
-"""How many rows a live database has, by a look that copies nothing and waits for nobody.
+"""How many rows a live database has, by a look that copies nothing and does not wait.
 
 For a status that must be fast. The same ways to hold a database still as for a capture, without the copies:
 where one is needed first (a log that nobody has open), or a lock would have to be waited for, or counting

@@ -12,6 +12,7 @@ import os
 
 from ...entries import CHUNK
 from ...files import free_bytes, temporary_name, write_all
+from ...platform.copying import copy_inside
 from ..format import SIDECARS
 
 #: Left free in the scratch directory beside what a spool needs.
@@ -21,7 +22,6 @@ MARGIN = 16 << 20
 _COMPARED = 1 << 18
 _MATCHERS = 4
 
-_COPY_UNABLE = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -119,9 +119,10 @@ class Spool:
 
     def close(self) -> None:
         self.forget_name()
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-            self.descriptor = -1
+        # Forgotten first: a time limit that ends us right after the close would have it closed a second time.
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 def copy_range(source: int, target: int, length: int) -> None:
@@ -131,12 +132,7 @@ def copy_range(source: int, target: int, length: int) -> None:
     """
     done = 0
     while done < length:
-        try:
-            moved = os.copy_file_range(source, target, min(length - done, 64 << 20), done, done)
-        except OSError as error:
-            if error.errno not in _COPY_UNABLE:
-                raise
-            break
+        moved = copy_inside(source, target, min(length - done, 64 << 20), done, done)
         if not moved:
             break
         done += moved

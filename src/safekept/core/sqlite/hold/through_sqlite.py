@@ -60,7 +60,7 @@ def through_backup(pinned: Pinned, scratch: str, deadline: float, listener: List
         raise pinned.lost(Outcome.UNREADABLE, str(error)) from error
     try:
         with contextlib.closing(connect(spool.path, "mode=rw")) as target:
-            # Nobody will ever recover this file: it is whole or thrown away.
+            # This file is never recovered: it is whole or thrown away.
             target.execute("PRAGMA journal_mode=OFF")
             target.execute("PRAGMA synchronous=OFF")
             source.backup(target, pages=_STEP, progress=progress, sleep=0.02)

@@ -1,4 +1,4 @@
-"""A database in WAL mode that nobody has open: its main file is the whole state, read where it lies.
+"""A database in WAL mode that no process has open: its main file is the whole state, read where it lies.
 
 No connection is made that could mint sidecars. The SHARED lock that is held blocks no writer of a
 write-ahead log; it only keeps a last closer from folding the log away. So somebody who opens
@@ -47,7 +47,7 @@ class InPlace(Pinned):
 
 
 class UnopenedDatabase(InPlace):
-    """The main file of a WAL database that nobody has open, watched for newcomers."""
+    """The main file of a WAL database that no process has open, watched for newcomers."""
 
     def __init__(self, name: str, descriptors: Descriptors, page_size: int) -> None:
         self._log_before = log_size(descriptors.path)

@@ -11,13 +11,15 @@ import contextlib
 import hashlib
 import os
 import threading
+from collections import deque
 from collections.abc import Callable
 from dataclasses import field
 from typing import Any
 
 from safekept.core.entries import ZEROS, Content, Entry, EntryLost, Kind, Remark, Source
 from safekept.core.events import Event, Listener
-from safekept.core.files import start_writeback, write_all
+from safekept.core.files import write_all
+from safekept.core.platform.syncing import start_writeback
 from safekept.core.records import dataclass
 from safekept.core.sqlite import is_database
 from safekept.core.worker import Digest, Worker
@@ -27,7 +29,6 @@ from ..plan import LandingPlan
 from ..search import Unfilled
 from ..tree import Tree
 from .comparing import untouched
-from .queue import StagingQueue
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _HOLE = 64 << 10
@@ -290,3 +291,47 @@ def _progress(listener: Listener, total: int) -> Callable[[int, str], None]:
         listener(Event("stage", done=now, total=total, path=path))
 
     return tell
+
+
+# What two threads have to stage: the largest files go to one, the small ones to the other, and whoever
+# is done first helps. Nothing is staged twice, and small files stay in the order of their source.
+
+
+#: Below this a second thread gains nothing: the work is Python's own and not inflating or hashing.
+WORTH_A_THREAD = 256 << 10
+#: Small files that one thread takes over from the other when it has nothing else to do.
+_WORTH_HALVING = 32
+
+
+class StagingQueue:
+    """What two threads have to stage: large files from one end, small ones in order from the other."""
+
+    def __init__(self, work: list[tuple[Item, Entry]]) -> None:
+        # The small ones stay in the order of the source: in an archive they lie one after the other.
+        self._small = deque(pair for pair in work if pair[0].size < WORTH_A_THREAD)
+        self._large = sorted(
+            (pair for pair in work if pair[0].size >= WORTH_A_THREAD), key=lambda pair: pair[0].size
+        )
+        self._mutex = threading.Lock()
+
+    def next(self) -> tuple[Item, Entry] | None:
+        """The next small file; when they are all taken, the smallest of the large ones."""
+        with self._mutex:
+            if self._small:
+                return self._small.popleft()
+            return self._large.pop(0) if self._large else None
+
+    def large(self) -> tuple[Item, Entry] | None:
+        """The largest that is left."""
+        with self._mutex:
+            return self._large.pop() if self._large else None
+
+    def rest(self) -> list[tuple[Item, Entry]]:
+        """The later half of the small files that are left, in order; nothing where it is not worth it."""
+        with self._mutex:
+            count = len(self._small) // 2
+            if count < _WORTH_HALVING:
+                return []
+            half = [self._small.pop() for _ in range(count)]
+        half.reverse()
+        return half

@@ -13,6 +13,7 @@ from safekept.core.entries import Content, EntryLost, Outcome, Remark
 from safekept.core.files import write_all
 from safekept.core.files.small import read_start
 from safekept.core.files.tree import change_mode
+from safekept.core.platform.syncing import sync_file
 from safekept.core.sqlite import CaptureOptions, DatabaseHeld, DatabaseLocked, Watch, restore_into, watching
 from safekept.core.sqlite.capture import capture
 from safekept.core.sqlite.descriptors import in_use
@@ -223,7 +224,7 @@ def keep_live_database(
                 os.fchown(descriptor, facts.st_uid, facts.st_gid)
             os.fchmod(descriptor, facts.st_mode & 0o777)
             os.utime(descriptor, ns=(facts.st_atime_ns, facts.st_mtime_ns))
-            os.fsync(descriptor)
+            sync_file(descriptor)
         finally:
             os.close(descriptor)
     os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)

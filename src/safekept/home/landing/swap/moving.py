@@ -14,6 +14,7 @@ import stat
 from safekept.core.entries import CHUNK
 from safekept.core.files import write_all
 from safekept.core.files.tree import change_mode
+from safekept.core.platform.syncing import sync_file
 
 from ..tree import Tree
 
@@ -144,7 +145,7 @@ def discard(path: str) -> None:
 def _sync(parent: int) -> None:
     descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
     try:
-        os.fsync(descriptor)
+        sync_file(descriptor)
     finally:
         os.close(descriptor)
 
@@ -225,7 +226,7 @@ def _copy_file(from_parent: int, from_name: str, parent: int, name: str) -> None
         try:
             while data := os.read(source, CHUNK):
                 write_all(made, data)
-            os.fsync(made)
+            sync_file(made)
         finally:
             os.close(made)
     finally:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterable
 
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
+from safekept.core.platform.filesystems import mounts
 from safekept.core.sqlite import HEADER, Holder, is_database
 from safekept.core.sqlite.holders import holders
 
@@ -19,19 +19,10 @@ from ..tree import Tree
 # Containers mount single files into a home (`config.yaml` out of a volume). The kernel refuses to rename
 # anything over such a file, so this is reported beforehand, by name, and nothing is begun.
 
-_TABLE = "/proc/self/mountinfo"
-_ESCAPED = re.compile(rb"\\([0-7]{3})")
-
 
 def mount_points() -> frozenset[str]:
     """Every place that something is mounted on; empty where the system does not say."""
-    try:
-        with open(_TABLE, "rb") as table:
-            lines = table.read().splitlines()
-    except OSError:
-        return frozenset()
-    places = (line.split(b" ")[4] for line in lines if line.count(b" ") > 4)
-    return frozenset(_ESCAPED.sub(_plain, place).decode("utf-8", "surrogateescape") for place in places)
+    return frozenset(one.place for one in mounts())
 
 
 def mounted_at(full: str, mounts: Iterable[str]) -> str:
@@ -54,10 +45,6 @@ def refuse_mount(place: str) -> LandingNotPermitted:
         ),
         path=place,
     )
-
-
-def _plain(escape: re.Match[bytes]) -> bytes:
-    return bytes([int(escape[1], 8) & 0xFF])
 
 
 class HeldDatabase(SafekeptError):

@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterable
 
 from safekept.core.entries import Remark
 from safekept.core.events import Event, Listener
-from safekept.core.files import sync_filesystem
+from safekept.core.platform.descriptors import name_of
+from safekept.core.platform.syncing import sync_filesystem
 from safekept.core.sqlite import SIDECARS
 
 from ..area import LANDED
@@ -51,9 +52,9 @@ def set_directory(tree: Tree, path: str, mode: int, mtime_ns: int | None) -> Non
         descriptor = tree.directory(path)
     except (FileNotFoundError, NotADirectoryError):
         return
-    # The walking descriptor cannot be changed through; its name in /proc can, and is not a link.
-    name = f"/proc/self/fd/{descriptor}"
-    if not os.path.exists(name):
+    # The walking descriptor cannot be changed through; a name that leads to it can, and is not a link.
+    name = name_of(descriptor)
+    if not name:
         parent, last = tree.parent(path)
         descriptor = os.open(last, _DIRECTORY, dir_fd=parent)
         try:

@@ -18,8 +18,8 @@ import stat
 
 from safekept.core.entries import EntryLost
 from safekept.core.errors import SafekeptError
-from safekept.core.files import sync_filesystem
 from safekept.core.next_step import NextStep
+from safekept.core.platform.syncing import sync_filesystem
 from safekept.core.sqlite import SIDECARS, restore_into
 
 from ..area import TAKEN_BACK, LandingDirectory

@@ -9,12 +9,12 @@ from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 
 from ..host import HostSettings
-from . import claude_code, codex, cursor, gemini, hermes, opencode
+from . import claude_code, codex, cursor, gemini, hermes, opencode, qwen
 
 HOSTS: dict[str, HostSettings] = {
-    one.HOST.name: one.HOST for one in (hermes, claude_code, codex, gemini, cursor, opencode)
+    one.HOST.name: one.HOST for one in (hermes, claude_code, codex, gemini, cursor, opencode, qwen)
 }
-_SHORT = {"claude": "claude-code", "gemini-cli": "gemini", "hermes-agent": "hermes"}
+_SHORT = {"claude": "claude-code", "gemini-cli": "gemini", "qwen-code": "qwen", "hermes-agent": "hermes"}
 
 
 class UnknownHost(SafekeptError):

@@ -99,7 +99,7 @@ class Commands:
             "directory": directory,  # empty: where safekept knows that this session worked
             "otherwise": places.directory(session),
             "session": session,
-            "home": places.home(),
+            "home": self.link.home,
         }
         reply = self.link.ask("chat", question, session, _PATIENT)
         text = str(reply.get("text") or self._unanswered())

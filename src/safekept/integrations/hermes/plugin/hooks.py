@@ -26,7 +26,7 @@ from .sessions import Sessions
 from .tools import Touch, goes_back, reason, touched
 
 _log = logging.getLogger(__name__)
-#: Where two copies of this plugin in one process agree which of them acts: the one registered last.
+#: Where the copies of this plugin in one process agree which of them acts: for each home the last one.
 _ACTIVE = "_safekept_in_hermes"
 _PENDING = 500
 #: Seconds for a message that nobody waits for the result of.
@@ -41,7 +41,7 @@ def guarded(function: Callback) -> Callback:
     @functools.wraps(function)
     def wrapped(self: Hooks, **given: Any) -> Any:
         try:
-            if _active() is self:
+            if _active().get(self.key) is self:
                 return function(self, **given)
         except Exception as error:
             _log.warning("safekept: %s failed: %s", function.__name__, error, exc_info=True)
@@ -51,8 +51,10 @@ def guarded(function: Callback) -> Callback:
     return wrapped
 
 
-def _active() -> object:
-    return sys.modules.get(_ACTIVE)
+def _active() -> dict[str, object]:
+    """By home, since Hermes from 0.21 on has a set of plugins for each profile that a process serves."""
+    found = sys.modules.get(_ACTIVE)
+    return found if isinstance(found, dict) else {}
 
 
 class Hooks:
@@ -61,12 +63,14 @@ class Hooks:
     def __init__(self, link: Link, voice: UserMessages) -> None:
         self.link, self.voice = link, voice
         self.sessions = Sessions()
+        self.key = ""  # the home that it was registered for
         self.missed = 0  # files that a tool opened and that were not foreseen
         self._sent: OrderedDict[str, tuple[str, ...]] = OrderedDict()
 
     def take_over(self) -> None:
-        """From now on this copy acts and no other."""
-        sys.modules[_ACTIVE] = self  # type: ignore[assignment]
+        """From now on this copy acts for its home, and no other."""
+        self.key = os.path.realpath(self.link.home)
+        sys.modules[_ACTIVE] = {**_active(), self.key: self}  # type: ignore[assignment]
 
     def callbacks(self) -> Iterator[tuple[str, Callback]]:
         yield "pre_tool_call", self.before_tool
@@ -88,7 +92,7 @@ class Hooks:
             return
         worker = self.sessions.worker(session, _text(given, "turn_id"), task)
         away = "" if touch.on_host else places.back_end(task)
-        here = places.home()
+        here = self.link.home
         paths, directory = self._reached(touch, task, here) if not away else (list(touch.named), "")
         call = {
             "kind": "before",
@@ -239,7 +243,7 @@ class Hooks:
             "turn": turn,
             "agent": agent,
             "reason": f"after {tool}" if tool else "",
-            "home": places.home(),
+            "home": self.link.home,
             "goes_back": goes_back,
         }
         deadline = 0.0 if kind == "session-start" else IMPATIENT if self.link.trouble else _BRIEF

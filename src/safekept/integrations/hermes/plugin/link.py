@@ -27,8 +27,9 @@ except ImportError:  # loaded from the package, through the pip entry point
     client = importlib.import_module("safekept.integrations.helper.client")
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-#: Seconds that a tool waits at most; a project's first pass is the longest there is.
-DEADLINE = 30.0
+#: Seconds that a tool waits at most, a helper's start and a process of its own included. From 0.21 on Hermes
+#: gives a hook 30, and blocks every tool for a minute where one took longer.
+DEADLINE = 8.0
 #: After one that did not answer: until it does.
 IMPATIENT = 2.0
 #: Seconds in which a helper says that it is at work, where a person waits and nobody else can do it.
@@ -39,6 +40,8 @@ START = 4.0
 PAUSE, LONGEST_PAUSE = 15.0, 300.0
 #: Calls that protect something; without a helper they are made directly. The others only tell.
 _COUNTS = ("before", "session-start")
+#: What no later call makes good: where no helper answers, a process of its own does it, unwaited for.
+_LAST = "session-end"
 
 Answer = tuple[dict[str, str], bytes]
 
@@ -57,7 +60,17 @@ class Link:
         self._again = 0.0  # no attempt to start it before
         self._avoided = 0.0  # nor to ask it
         self._lock = threading.Lock()
+        self._behind: list[subprocess.Popen[bytes]] = []
         self._connection: dict[str, Any] | None = None
+
+    @property
+    def home(self) -> str:
+        """The home that this copy of the plugin is for: the one it lies in. Hermes may work for several in
+        one process; the copy of the pip entry point lies in none, and serves the one that Hermes names."""
+        above = os.path.dirname(self.directory)
+        if os.path.basename(above) == "plugins" and self.connection:
+            return os.path.dirname(above)
+        return places.home()
 
     # ── what connect wrote down ────────────────────────────────────────────────────────────────
 
@@ -83,7 +96,7 @@ class Link:
         """As safekept is to see it: the home that Hermes works in, and the places that were in force when
         the host was connected, where this process has no others."""
         found = dict(os.environ)
-        found["HERMES_HOME"] = places.home()
+        found["HERMES_HOME"] = self.home
         kept = self.connection.get("environment")
         if isinstance(kept, Mapping) and kept.get("HOME") == found.get("HOME"):
             for name, value in kept.items():
@@ -114,6 +127,8 @@ class Link:
         counts = do != "call" or document.get("kind") in _COUNTS
         if answer is None and counts and do == "call" and time.monotonic() < ends:
             answer = self._directly(environment, body, ends)
+        if answer is None and do == "call" and document.get("kind") == _LAST and client.wanted(environment):
+            self._left_behind(environment, body)
         return self._understood(answer, session, time.monotonic() >= ends, counts)
 
     def _helped(
@@ -186,6 +201,29 @@ class Link:
         except (OSError, subprocess.SubprocessError):
             return None
         return ({"exit": "0"}, done.stdout) if done.returncode == 0 else None
+
+    def _left_behind(self, environment: dict[str, str], body: bytes) -> None:
+        """The same in a process that outlives this one: the agent is about to end, and waits for nothing.
+
+        A helper that is only slow may do it as well; of two such snapshots only one is ever due.
+        """
+        command = self.command
+        if not command:
+            return
+        with contextlib.suppress(OSError):
+            process = subprocess.Popen(
+                [*command, "helper", "call"],
+                stdin=subprocess.PIPE,
+                env=environment,
+                cwd="/",
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            assert process.stdin is not None
+            with process.stdin as pipe:
+                pipe.write(body)
+            self._behind = [one for one in self._behind if one.poll() is None] + [process]
 
     def _understood(self, answer: Answer | None, session: str, late: bool, counts: bool) -> dict[str, Any]:
         document: object = None

@@ -47,11 +47,14 @@ class UserMessages:
 
 def one_shot() -> bool:
     """Whether this is `hermes -z`: it ends without telling, and gives standard error away meanwhile."""
-    frame = sys._getframe()
-    while frame.f_back is not None:
-        frame = frame.f_back
-        if frame.f_globals.get("__name__") == "hermes_cli.oneshot":
-            return True
+    # Hermes may call a hook on a thread of its own: then it is the main thread that stands in there.
+    own = sys._current_frames().get(threading.main_thread().ident or 0)
+    for begun in (sys._getframe(), own):
+        frame = begun
+        while frame is not None:
+            if frame.f_globals.get("__name__") == "hermes_cli.oneshot":
+                return True
+            frame = frame.f_back
     return False
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 
 #: What `TERMINAL_CWD` may say without naming a directory.
 MEANS_NOTHING = ("", ".", "./", "auto", "cwd")
@@ -34,13 +35,22 @@ def home() -> str:
 def back_end(task: str) -> str:
     """Where the tools of this task really run, in words; empty on this machine."""
     name = ""
-    ask = getattr(sys.modules.get("tools.file_tools"), "_terminal_env_type_for_task", None)
+    ask = _of_file_tools("_terminal_env_type_for_task")
     if ask is not None:
         try:
             name = str(ask(task or "default"))
         except Exception:
             name = ""
     return in_words(name or os.environ.get("TERMINAL_ENV", ""))
+
+
+def _of_file_tools(name: str) -> Callable[..., object] | None:
+    """A function of Hermes's file tools, which from 0.20 on lie in two files."""
+    for module in ("tools.file_tools", "tools.file_tools_paths"):
+        if (found := getattr(sys.modules.get(module), name, None)) is not None:
+            asked: Callable[..., object] = found
+            return asked
+    return None
 
 
 def in_words(name: str) -> str:
@@ -68,7 +78,7 @@ def command_directories(task: str, workdir: str) -> list[str]:
 def opened(name: str, task: str, by_shell: bool) -> list[str]:
     """The absolute paths that a tool may open for `name`; the likeliest first."""
     found = []
-    ask = getattr(sys.modules.get("tools.file_tools"), "_resolve_path_for_task", None)
+    ask = _of_file_tools("_resolve_path_for_task")
     if ask is not None:
         try:
             found.append(str(ask(name, task or "default")))

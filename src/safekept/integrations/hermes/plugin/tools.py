@@ -15,22 +15,25 @@ from .patches import named_in
 #: They change no file of the user's: they look, ask, or act somewhere else.
 HARMLESS = frozenset(
     """
-    read_file search_files read_terminal close_terminal skill_view skills_list session_search todo clarify
-    web_search web_extract x_search vision_analyze video_analyze image_generate video_generate
-    xai_video_edit xai_video_extend send_message project_create project_list project_switch
-    browser_back browser_cdp browser_click browser_console browser_dialog browser_get_images
-    browser_navigate browser_press browser_scroll browser_snapshot browser_type browser_vision
-    discord discord_admin feishu_doc_read feishu_drive_add_comment feishu_drive_list_comment_replies
-    feishu_drive_list_comments feishu_drive_reply_comment ha_call_service ha_get_state ha_list_entities
-    ha_list_services kanban_attach kanban_attach_url kanban_attachments kanban_block kanban_comment
-    kanban_complete kanban_create kanban_heartbeat kanban_link kanban_list kanban_show kanban_unblock
-    yb_query_group_info yb_query_group_members yb_search_sticker yb_send_dm yb_send_sticker
+    read_file search_files read_terminal close_terminal skill_view skills_list session_search todo
+    todo_list clarify web_search web_extract x_search vision_analyze video_analyze image_generate
+    video_generate xai_video_edit xai_video_extend send_message project_create project_list
+    project_switch desktop_project browser_back browser_cdp browser_click browser_console browser_dialog
+    browser_get_images browser_navigate browser_press browser_scroll browser_snapshot browser_type
+    browser_vision discord discord_admin feishu_doc_read feishu_drive_add_comment
+    feishu_drive_list_comment_replies feishu_drive_list_comments feishu_drive_reply_comment
+    ha_call_service ha_get_state ha_list_entities ha_list_services kanban_attach kanban_attach_url
+    kanban_attachments kanban_block kanban_comment kanban_complete kanban_create kanban_heartbeat
+    kanban_link kanban_list kanban_show kanban_unblock yb_query_group_info yb_query_group_members
+    yb_search_sticker yb_send_dm yb_send_sticker
     """.split()
 )
 _LOOKING = {
     "process": frozenset({"list", "poll", "log", "wait", "kill", "close"}),
     "cronjob": frozenset({"list"}),
 }
+#: What tools are called from 0.21 on.
+_RENAMED = {"process_manage": "process", "cronjob_manage": "cronjob"}
 _LONGEST_COMMAND = 60
 _BACK = ("rollback", "roll_back", "undo")
 
@@ -66,6 +69,7 @@ ANYTHING = Touch((), False, True)
 def touched(tool: str, arguments: object) -> Touch:
     """What this call can change."""
     args: Mapping[str, Any] = arguments if isinstance(arguments, Mapping) else {}
+    tool = _RENAMED.get(tool, tool)
     if tool in HARMLESS or _text(args, "action").strip().lower() in _LOOKING.get(tool, ()):
         return NOTHING
     if tool == "write_file":

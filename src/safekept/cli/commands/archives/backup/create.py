@@ -15,8 +15,7 @@ from ....console import Console, count_text, path_text, size_text, time_text
 from ....options import common_options, selection_options, start
 from ....sealing import passphrase_options, words_again
 from ....words.grace import gone_text
-from ....words.incomplete import show_missing
-from ....words.remarks import show_census, show_remarks
+from ....words.remarks import show_census, show_missing, show_remarks
 
 if TYPE_CHECKING:
     from safekept.archive import Seal, Written

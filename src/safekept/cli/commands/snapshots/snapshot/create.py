@@ -18,8 +18,7 @@ from safekept.home.scan import Selection
 from ....console import Console, count_text, path_text, size_text, time_text
 from ....options import common_options, selection_options, start
 from ....words.grace import date_text
-from ....words.incomplete import show_missing
-from ....words.remarks import left_out_bytes, show_census, show_remarks
+from ....words.remarks import left_out_bytes, show_census, show_missing, show_remarks
 
 if TYPE_CHECKING:
     from safekept.actions.snapshots.preview import SnapshotPreview
@@ -55,6 +54,7 @@ GUARDS = ("pre-update", "pre-migration")
     help="With the kinds pre-update and pre-migration: also write a zip into the home, or switch "
     "all of it off for once.",
 )
+@click.option("--all", "every", is_flag=True, help="Of every agent's home here, one after the other.")
 @click.option("--no-secrets", is_flag=True, help="Leave out what the layout knows as keys and tokens.")
 @selection_options
 @click.option(
@@ -71,6 +71,7 @@ def command(
     quick: bool,
     kind: str | None,
     backup: bool | None,
+    every: bool,
     no_secrets: bool,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
@@ -92,6 +93,14 @@ def command(
     kind = kind or "manual"
     if backup is not None and kind not in GUARDS:
         raise click.UsageError("--backup and --no-backup go with --kind pre-update or pre-migration.")
+    if every:
+        if home or layout or profile or dry_run or kind in GUARDS:
+            raise click.UsageError(
+                "--all takes every home whole: not with --home, --layout, --profile, --dry-run or that kind."
+            )
+        from .every import take_every
+
+        return take_every(kind, label, quick, full, no_secrets, include, exclude, as_json)
     return take(
         kind,
         label=label,
@@ -183,6 +192,11 @@ def result_document(console: Console, result: SnapshotResult, named: list[str]) 
 
 def show_result(console: Console, result: SnapshotResult, named: list[str]) -> int:
     console.document(result_document(console, result, named))
+    return show_taken(console, result, named)
+
+
+def show_taken(console: Console, result: SnapshotResult, named: list[str]) -> int:
+    """In words what was taken; the exit code that it stands for."""
     console.heading(
         f"Snapshot {result.id[:8]} {'complete' if result.complete else 'incomplete'}", result.complete
     )

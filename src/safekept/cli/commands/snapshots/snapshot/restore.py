@@ -35,6 +35,7 @@ from ....words.landing_plan import (
     show_stayed,
     show_wrappers,
 )
+from ....words.lists import standing_in
 from ....words.remarks import show_census
 from ....words.snapshots import age_text, incomplete_text, named_home
 
@@ -116,7 +117,7 @@ def command(
         search_behind=not wait and not into,
         deadline=settings.number("database.deadline"),
         keep_days=settings.whole("import.keep_days"),
-        directory=os.getcwd(),
+        directory=standing_in(),
         offers_sound=console.can_ask() and not yes,
     )
     with prepare_restore(context, request, console.listener()) as prepared:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from safekept.vault.format import Node
 
 from ....console import Console, count_text, harmless, path_text, size_text
 from ....options import common_options, source_options, start
+from ....words.lists import standing_in
 from ....words.remarks import lean_text, show_census
 from ....words.snapshots import age_text, amount, incomplete_text, named_home
 
@@ -41,7 +41,7 @@ def command(snapshot: str, path: str | None, home: str, layout: str, as_json: bo
         console.finish()
         if path is None:
             return _show_summary(console, found, summary(found), named_home(home, layout))
-        shown = look(found, path, os.getcwd())
+        shown = look(found, path, standing_in())
         if isinstance(shown, StoredFile):
             return _show_file(console, found, shown, named_home(home, layout))
         console.document({"snapshot": found.chosen.as_dict(), "path": path, "entries": _documents(shown)})

@@ -1,0 +1,127 @@
+"""What only some systems have stands in `core/platform`, and every part of it has a way for the others."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+
+import pytest
+
+from safekept.core.platform import system
+from support.places import CHECKOUT
+from test_map import SOURCE, modules
+
+DOOR = os.path.join("core", "platform") + os.sep
+#: Names of the standard library that some systems do not have, or that mean less there.
+NAMES = {
+    "os": "fsync fdatasync sync memfd_create copy_file_range pipe2 sendfile splice unshare setns waitid "
+    "setresuid setresgid getresuid getresgid listxattr getxattr setxattr removexattr chflags lchflags "
+    "posix_fadvise posix_fallocate pidfd_open eventfd getrandom SEEK_DATA SEEK_HOLE O_PATH O_TMPFILE "
+    "O_DIRECT O_NOATIME O_SYMLINK O_EXLOCK MFD_CLOEXEC P_PID WNOWAIT sched_setaffinity sched_getaffinity",
+    "socket": "SO_PEERCRED SO_PASSCRED SCM_CREDENTIALS MSG_CMSG_CLOEXEC SOCK_NONBLOCK SOCK_CLOEXEC",
+    "fcntl": "ioctl F_SETPIPE_SZ F_GETPIPE_SZ F_OFD_SETLK F_OFD_SETLKW F_OFD_GETLK F_FULLFSYNC "
+    "F_GETPATH F_NOTIFY",
+    "time": "CLOCK_BOOTTIME CLOCK_UPTIME_RAW CLOCK_MONOTONIC_RAW",
+    "resource": "prlimit",
+    "select": "epoll kqueue",
+    "signal": "pidfd_send_signal sigtimedwait",
+    "sys": "platform",
+    "ctypes": "CDLL",
+}
+REFUSED = {f"{module}.{name}" for module, names in NAMES.items() for name in names.split()}
+PLACES = re.compile(r"^/(proc|sys)(/| |$)")
+#: Why a file has what stands in it all the same.
+REASONS = {
+    "integrations/helper/client.py": (
+        "copied into agents, standard library only; it has both ways itself",
+        {"sys.platform", "socket.SO_PEERCRED", "socket.SOCK_CLOEXEC", "/proc/self/fd/"},
+    ),
+    "checkpoints/project.py": (
+        "places that are no projects; they are never looked into",
+        {"/proc /sys /dev /boot"},
+    ),
+    "cli/report_file.py": (
+        "a report that goes to a stream; a place that is not there is no stream",
+        {"/proc"},
+    ),
+    "schedule/machine.py": (
+        "batteries; where the place is not there, none is assumed",
+        {"/sys/class/power_supply"},
+    ),
+}
+
+
+def beyond_the_door(text: str) -> set[str]:
+    """What a module uses that only some systems have; what explains the code does not count."""
+    tree = ast.parse(text)
+    explained = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            found.add(f"{node.value.id.lstrip('_')}.{node.attr}")
+        elif isinstance(node, ast.ImportFrom) and node.module in NAMES:
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("getattr", "hasattr"):
+            asked = node.args[1]
+            if isinstance(asked, ast.Constant):
+                found.add(f"{ast.unparse(node.args[0]).lstrip('_')}.{asked.value}")
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in explained:
+            found |= {node.value for _ in PLACES.finditer(node.value)}
+    return {one for one in found if one in REFUSED or one.startswith("/")}
+
+
+def test_only_the_door_knows_which_system_this_is():
+    found, reasons = {}, set()
+    for path, _, _ in modules():
+        if path.startswith(DOOR):
+            continue
+        with open(os.path.join(SOURCE, path), encoding="utf-8") as file:
+            used = beyond_the_door(file.read())
+        _, allowed = REASONS.get(path, ("", set()))
+        if used & allowed == allowed and allowed:
+            reasons.add(path)
+        if used - allowed:
+            found[path] = sorted(used - allowed)
+    assert found == {}, "ask core/platform for it, and say there what another system has"
+    assert reasons == REASONS.keys(), "a reason that is no longer needed may not stay"
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("import sys\nx = sys.platform == 'linux'", "sys.platform"),
+        ("import os\nos.fsync(3)", "os.fsync"),
+        ("import socket as _socket\n_socket.SO_PEERCRED", "socket.SO_PEERCRED"),
+        ("from os import memfd_create", "os.memfd_create"),
+        ("import os\ngetattr(os, 'O_PATH', 0)", "os.O_PATH"),
+        ("open(f'/proc/{pid}/comm')", "/proc/"),
+        ("import ctypes\nctypes.CDLL(None)", "ctypes.CDLL"),
+    ],
+)
+def test_planted_knowledge_of_a_system_is_named(line, named):
+    assert beyond_the_door(line) == {named}
+    assert beyond_the_door('"""Like /proc/self."""\nx = "/process"') == set()
+
+
+def test_every_feature_that_is_asked_for_can_be_switched_off_and_the_other_way_round():
+    asked = set()
+    for path, _, tree in modules():
+        calls = [
+            node.args[0].value
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "has"
+            and node.args
+            and isinstance(node.args[0], ast.Constant)
+        ]
+        if path.startswith(DOOR):
+            asked |= set(calls)
+    assert asked == system.FEATURES
+
+
+def test_the_page_of_platforms_names_every_feature():
+    with open(os.path.join(CHECKOUT, "docs", "reference", "platforms.md"), encoding="utf-8") as file:
+        page = file.read()
+    assert {name for name in system.FEATURES if f"`{name}`" not in page} == set()
