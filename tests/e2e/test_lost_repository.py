@@ -96,9 +96,11 @@ class Lost:
             self.door.said(event)
 
     def marked(self, project: str) -> None:
-        """Wait for the mark of the turn, which is made behind the agent."""
+        """Wait for the marks of the turn, which are made behind the agent: of the call, and of the end."""
 
         def found() -> bool:
+            if json.loads(self.say("helper", "status", "--json"))["waiting"] != 0:
+                return False  # the mark of the end is still to come
             with checkpoint_store(self.door.context) as store:
                 points = store.checkpoints(project)
             return any(p.kind == "after" and p.turn == f"turn-{self.door.turn}" for p in points)
