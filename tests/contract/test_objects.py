@@ -19,7 +19,7 @@ from safekept.core.objects.errors import PlaceMissing, PlaceRefused
 from safekept.core.objects.local import LocalObjects
 from safekept.core.objects.memory import MemoryObjects
 from support.offsite.servers import Place
-from support.users.unprivileged import NOBODY, as_nobody, nobodys  # noqa: F401
+from support.users.unprivileged import NOBODY, as_nobody, nobodys, ssh_to_itself  # noqa: F401
 
 #: Each makes a place on a server or on this machine.
 PLACES = {
@@ -342,30 +342,35 @@ def test_leftovers_of_broken_writes_are_hidden_and_swept_when_old(request, kind)
         assert names(objects) == [("data/ab/whole", 1)]
 
 
-def test_a_directory_that_is_closed_to_us_hides_no_other(nobodys):  # noqa: F811
+@pytest.mark.parametrize("kind", ["file", "sftp"])
+def test_a_directory_that_is_closed_to_us_hides_no_other(nobodys, kind):  # noqa: F811
+    disk = os.path.join(nobodys, "disk")
     for name in ("ours/data", "lost+found", "empty"):
-        os.makedirs(os.path.join(nobodys, name))
-    left = os.path.join(nobodys, "ours", "data", ".safekept-tmp-99-abc")
-    for path in (left, os.path.join(nobodys, "ours", "data", "whole")):
+        os.makedirs(os.path.join(disk, name))
+    left = os.path.join(disk, "ours", "data", ".safekept-tmp-99-abc")
+    for path in (left, os.path.join(disk, "ours", "data", "whole")):
         with open(path, "wb") as file:
             file.write(b"x")
     os.utime(left, (1, 1))
-    os.chmod(os.path.join(nobodys, "lost+found"), 0o000)
+    os.chmod(os.path.join(disk, "lost+found"), 0o000)
     if os.getuid() == 0:
-        os.chown(os.path.join(nobodys, "ours", "data"), NOBODY, NOBODY)
+        os.chown(os.path.join(disk, "ours", "data"), NOBODY, NOBODY)
+    environment = {"PATH": f"{ssh_to_itself(nobodys)}:/usr/bin:/bin", "HOME": nobodys}
+    place = Place(f"sftp://disk{disk}" if kind == "sftp" else f"file:{disk}", "", environment=environment)
 
     def look():
-        objects = LocalObjects(nobodys)
-        with pytest.raises(PlaceRefused) as caught:
-            list(objects.list("lost+found/"))
-        listed = [stored.name for stored in objects.list()]
-        return list(objects.directories()), listed, list(objects.sweep()), caught.value.what
+        with contextlib.closing(place.open()) as objects:
+            with pytest.raises(PlaceRefused) as caught:
+                list(objects.list("lost+found/"))
+            listed = [stored.name for stored in objects.list()]
+            return list(objects.directories()), listed, list(objects.sweep()), caught.value.what
 
     found, listed, swept, what = as_nobody(look)
     assert listed == ["ours/data/whole"]
     assert found == ["lost+found", "ours"], "what is closed may hold something"
     assert swept == ["ours/data/.safekept-tmp-99-abc"] and not os.path.exists(left)
-    assert what == f"`{nobodys}/lost+found` does not let us list it: Permission denied"
+    shown = f"sftp://disk{disk}/lost+found" if kind == "sftp" else f"{disk}/lost+found"
+    assert what == f"`{shown}` does not let us list it: Permission denied"
 
 
 @pytest.mark.parametrize("kind", ["file", "sftp"])

@@ -21,7 +21,7 @@ from support.home.homes import make_hermes_home
 from support.restoring.drills import flip
 from support.restoring.rebuilds import add_sessions
 from support.users.contexts import throwaway
-from support.users.unprivileged import NOBODY, as_nobody, nobodys  # noqa: F401
+from support.users.unprivileged import NOBODY, as_nobody, nobodys, ssh_to_itself  # noqa: F401
 from support.vault.snapshots import take
 
 HOUR = 3600 * 10**9
@@ -192,7 +192,8 @@ def test_a_single_vault_is_a_fleet_of_its_hosts(fleet, say):
     assert "darwin" in shown.out and "euler" in shown.out
 
 
-def test_a_directory_that_is_closed_to_us_hides_no_vault(fleet, nobodys):  # noqa: F811
+@pytest.mark.parametrize("server", ["", "sftp://disk"])
+def test_a_directory_that_is_closed_to_us_hides_no_vault(fleet, nobodys, server):  # noqa: F811
     disk, user = os.path.join(nobodys, "disk"), os.path.join(nobodys, "user")
     shutil.copytree(fleet[0], disk)
     os.mkdir(user)
@@ -203,11 +204,13 @@ def test_a_directory_that_is_closed_to_us_hides_no_vault(fleet, nobodys):  # noq
     os.mkdir(os.path.join(disk, "lost+found"), 0o000)
     closed = os.path.join(disk, "2000000000000000")
     os.chmod(closed, 0o000)
+    path = f"{ssh_to_itself(nobodys)}:/usr/bin:/bin"
 
     def look():
         with pytest.MonkeyPatch.context() as patch:
-            done = spoken(patch, user)("fleet", disk, "--json")
-            listed = spoken(patch, user)("destinations", "show", disk)
+            patch.setenv("PATH", path)
+            done = spoken(patch, user)("fleet", server + disk, "--json")
+            listed = spoken(patch, user)("destinations", "show", server + disk)
             return done.out, done.err, listed.out, listed.err
 
     out, err, listed, trouble = as_nobody(look)
@@ -216,9 +219,9 @@ def test_a_directory_that_is_closed_to_us_hides_no_vault(fleet, nobodys):  # noq
     assert sorted(vaults) == [f"{number}000000000000000" for number in range(1, 6)]
     shut = vaults.pop("2000000000000000")
     assert (shut["state"], shut["level"]) == ("unreadable", "not-protected")
-    assert shut["reason"] == f"`{closed}` does not let us list it: Permission denied"
+    assert shut["reason"] == f"`{server}{closed}` does not let us list it: Permission denied"
     assert all(vault["state"] == "locked" and vault["snapshots"] for vault in vaults.values())
-    shut_there = f"2000000000000000: cannot be read: `{closed}/snapshots` does not let us list it"
+    shut_there = f"2000000000000000: cannot be read: `{server}{closed}/snapshots` does not let us list it"
     assert shut_there in listed and listed.count("  Vault  ") == 5, trouble
 
 

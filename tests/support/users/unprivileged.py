@@ -54,3 +54,22 @@ def nobodys() -> Iterator[str]:
         for name in directories:
             os.chmod(os.path.join(parent, name), 0o755)
     shutil.rmtree(place)
+
+
+def ssh_to_itself(directory: str) -> str:
+    """A directory for PATH whose `ssh` leads to the real SFTP server, run by whoever calls it: what that
+    user may not read is closed to the server, too."""
+    server = shutil.which(
+        "sftp-server", path="/usr/lib/openssh:/usr/libexec/openssh:/usr/lib/ssh:/usr/libexec"
+    )
+    if server is None:
+        from conftest import missing_part
+
+        missing_part("the program `sftp-server` of OpenSSH is not installed")
+    place = os.path.join(directory, "bin")
+    os.mkdir(place, 0o755)
+    program = os.path.join(place, "ssh")
+    with open(program, "w", encoding="utf-8") as file:
+        file.write(f"#!/bin/sh\nexec {server}\n")
+    os.chmod(program, 0o755)
+    return place

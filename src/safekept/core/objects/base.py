@@ -31,6 +31,7 @@ from .errors import PlaceRefused
 Content = bytes | bytearray | memoryview | BinaryIO
 
 CHUNK = 1 << 20
+OF_THE_DISK = "lost+found"  # at the top of every ext disk, and root's alone
 #: What is read at once: no file of a vault is larger, whatever a server says its size is.
 LARGEST_READ = 512 << 20
 

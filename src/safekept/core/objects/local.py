@@ -32,6 +32,7 @@ from ..files.small import NotRegular, open_regular
 from ..platform.syncing import sync_file
 from .base import (
     CHUNK,
+    OF_THE_DISK,
     Content,
     CredentialRights,
     NotThere,
@@ -46,7 +47,6 @@ from .errors import WHOLE, PlaceMissing, PlaceRefused, refused, unreachable
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
-_OF_THE_DISK = "lost+found"  # at the top of every ext disk, and root's alone
 _MADE = 0o600  # a file has this mode from its first byte
 #: What could not be done, in words.
 _VERBS = {
@@ -103,7 +103,7 @@ class LocalObjects(ObjectStore):
         """The files below, whole ones or those under temporary names."""
         deeper = []
         for name, facts in self.in_directory(prefix):
-            if facts is None and (prefix or name != _OF_THE_DISK):
+            if facts is None and (prefix or name != OF_THE_DISK):
                 deeper.append(f"{prefix}{name}/")
             elif facts is not None and name.startswith(TEMPORARY_PREFIX) is temporary:
                 yield Stored(prefix + name, facts.st_size, facts.st_mtime)

@@ -38,7 +38,7 @@ from ..base import (
 from ..errors import PlaceMissing, refused, unreachable, wrong
 from .channel import Channel, Endless, Lost, Refusal
 from .connections import Host, Pool, explain, explain_refusal, filesystem, ssh_command
-from .transfer import fill, is_directory, make_directories, read_range, walk
+from .transfer import Closed, fill, is_directory, make_directories, read_range, walk
 from .wire import OPEN_NEW, OPEN_OVER, OPEN_READ, MalformedAnswer, Packet, Status, mode_only, number, text
 
 _T = TypeVar("_T")
@@ -105,6 +105,23 @@ class SftpObjects(ObjectStore):
             for stored in self._with(look, "list it")
             if not stored.name.rpartition("/")[2].startswith(TEMPORARY_PREFIX)
         )
+
+    def directories(self, prefix: str = "") -> Iterator[str]:
+        checked_prefix(prefix)
+
+        def look(channel: Channel) -> set[str]:
+            closed: list[str] = []  # each may hold something
+            found = [stored.name for stored in walk(channel, self.path, prefix, closed)]
+            if not found and not closed:
+                self._need_root(channel)
+            shown = (name for name in found if not name.rpartition("/")[2].startswith(TEMPORARY_PREFIX))
+            return {
+                name[len(prefix) :].partition("/")[0]
+                for name in (*shown, *closed)
+                if "/" in name[len(prefix) :]
+            }
+
+        yield from sorted(self._with(look, "list it"))
 
     def size(self, name: str) -> int:
         place = text(self._place(name))
@@ -309,7 +326,9 @@ class SftpObjects(ObjectStore):
         def clear(channel: Channel) -> Sequence[str]:
             left = [
                 stored.name
-                for stored in walk(channel, self.path, "")
+                for stored in walk(
+                    channel, self.path, "", closed=[]
+                )  # where we may not look, we left nothing
                 if stored.name.rpartition("/")[2].startswith(TEMPORARY_PREFIX)
                 and time.time() - stored.modified >= older_than
             ]
@@ -335,6 +354,10 @@ class SftpObjects(ObjectStore):
             with self._pool.channel() as channel:
                 try:
                     yield channel
+                except Closed as closed:
+                    directory = f"{self.location.rstrip('/')}/{closed.directory}".rstrip("/")
+                    words = closed.words or "permission denied"
+                    raise refused(directory, verb, words, "See whom that place belongs to") from None
                 except Refusal as refusal:
                     raise self._explained(channel, verb, refusal, 0) from None
         except Endless as endless:

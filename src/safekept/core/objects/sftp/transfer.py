@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from ...records import dataclass
-from ..base import Content, Stored
+from ..base import OF_THE_DISK, Content, Stored
 from .channel import Channel, Endless, Lost, Refusal
 from .wire import Attributes, Packet, Status, long_number, mode_only, number, text
 
@@ -148,8 +148,20 @@ def _make(channel: Channel, path: str) -> None:
             channel.ask(Packet.MKDIR, text(path), mode_only(0o700))
 
 
-def walk(channel: Channel, root: str, prefix: str) -> list[Stored]:
-    """Every file below `root/prefix`, named from the root; what is not there has none."""
+class Closed(Refusal):
+    """A directory that this login may not list."""
+
+    def __init__(self, directory: str, words: str) -> None:
+        super().__init__(Status.PERMISSION_DENIED, words)
+        self.directory = directory  # named from the root, with a slash; "" is the root itself
+
+
+def walk(channel: Channel, root: str, prefix: str, closed: list[str] | None = None) -> list[Stored]:
+    """Every file below `root/prefix`, named from the root; what is not there has none.
+
+    A directory inside that is closed to this login is added to `closed`; without that list it is Closed,
+    but for `lost+found` at the top of a disk, in which nothing of ours can lie.
+    """
     found: list[Stored] = []
     level, depth, budget = [prefix], 0, Budget()
     while level:
@@ -160,11 +172,17 @@ def walk(channel: Channel, root: str, prefix: str) -> list[Stored]:
         for at in range(0, len(level), _AT_ONCE):
             part = level[at : at + _AT_ONCE]
             for directory, names in zip(part, _contents(channel, root, part, budget), strict=True):
+                if isinstance(names, Closed):
+                    if closed is None or directory == prefix:
+                        raise names
+                    closed.append(directory)
+                    continue
                 for name, facts in names:
                     if name in (".", ".."):
                         continue
                     if facts.is_directory:
-                        deeper.append(f"{directory}{name}/")
+                        if closed is not None or directory or name != OF_THE_DISK:
+                            deeper.append(f"{directory}{name}/")
                     else:
                         found.append(Stored(directory + name, facts.size, float(facts.modified)))
         level = sorted(deeper)
@@ -173,18 +191,21 @@ def walk(channel: Channel, root: str, prefix: str) -> list[Stored]:
 
 def _contents(
     channel: Channel, root: str, directories: list[str], budget: Budget
-) -> list[list[tuple[str, Attributes]]]:
+) -> list[list[tuple[str, Attributes]] | Closed]:
     opened = [
         channel.post(Packet.OPENDIR, text(f"{root.rstrip('/')}/{directory}".rstrip("/") or "/"))
         for directory in directories
     ]
     handles: dict[int, bytes] = {}
     refusals: list[Refusal] = []
+    closed: dict[int, Closed] = {}
     for at, request in enumerate(opened):
         try:
             handles[at] = text(bytes(channel.answer(request).view()))
         except Refusal as refusal:
-            if refusal.status != Status.NO_SUCH_FILE:
+            if refusal.status == Status.PERMISSION_DENIED:
+                closed[at] = Closed(directories[at], refusal.words)
+            elif refusal.status != Status.NO_SUCH_FILE:
                 refusals.append(refusal)
     contents: list[list[tuple[str, Attributes]]] = [[] for _ in directories]
     reading = dict(handles)
@@ -203,4 +224,4 @@ def _contents(
     channel.settle([channel.post(Packet.CLOSE, handle) for handle in handles.values()])
     if refusals:
         raise refusals[0]
-    return contents
+    return [closed.get(at, names) for at, names in enumerate(contents)]
