@@ -20,6 +20,7 @@ from safekept.checkpoints.checkpoints import Checkpoints
 from safekept.cli.words.lists import directory_of
 from safekept.core.platform import descriptors
 from support.projects.checkpoints import put
+from support.projects.repositories import picture, shell
 
 
 @pytest.fixture
@@ -137,6 +138,35 @@ def test_a_deleted_project_is_shown_and_comes_back_with_the_printed_command(
     went = safekept("rollback", "1", "--dir", project, cwd=str(tmp_path))
     assert went.returncode == 0, went.stdout + went.stderr
     assert read(project, "main.py") == "two\n" and read(project, "sub", "x") == "x\n"
+
+
+def test_of_a_deleted_project_the_repository_is_said_to_come_back_with_git_and_does(
+    safekept, project, data, tmp_path
+):
+    shell("git init -q -b main && git add . && git commit -qm first", project)
+    turn(data, project, 1, "two\n")
+    before = picture(project)
+    shutil.rmtree(project)
+    went = safekept("rollback", "1", "--dir", project, cwd=str(tmp_path))
+    assert went.returncode == 0, went.stdout + went.stderr
+    assert "no checkpoint can bring that back" not in went.stdout
+    said = " ".join(went.stdout.split())
+    assert "Git .git is gone; it had 1 branch" in said and "not touched" in said
+    printed = re.search(r"to bring that back, too: `([^`]+)`", said)
+    again = words_of(printed.group(1))
+    planned = json.loads(safekept(*again, "--dry-run", "--json", cwd=str(tmp_path)).stdout)["plan"]
+    assert planned["gone"] == [], "with --git nothing is gone"
+    without = [word for word in again if word != "--git"]
+    planned = json.loads(safekept(*without, "--dry-run", "--json", cwd=str(tmp_path)).stdout)["plan"]
+    assert [(one["path"], one["reason"]) for one in planned["gone"]] == [(".git", "with-git")]
+    done = safekept(*again, cwd=str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert picture(project) == before
+
+
+def words_of(printed: str) -> list[str]:
+    """The words of a printed command, after the program."""
+    return shlex.split(printed)[1:]
 
 
 def test_a_full_disk_is_said_and_clear_makes_room_on_it(

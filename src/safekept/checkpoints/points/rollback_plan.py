@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from safekept.core.files import durable_write, private_directory, write_all
@@ -108,6 +108,7 @@ LEFT = {
     "not-set": "its mode or time could not be put back",
     "hidden-shut": "kept encrypted, and that could not be read or brought back",
     "not-kept": "is there and is not kept, so it stays as it is",
+    "with-git": "a git repository's own data, which comes back with --git",
 }
 
 #: Why the visible half leaves something to the hidden one.
@@ -221,6 +222,17 @@ class RollbackPlan:
         """Nothing hidden changed: what the visible half leaves to the other is covered, and as it was."""
         self.not_covered = [one for one in self.not_covered if one.reason not in HIDDEN_REASONS]
         self.gone = [one for one in self.gone if one.reason not in HIDDEN_REASONS]
+
+    def settle_repositories(self) -> None:
+        """A repository that is gone and was kept is not lost: `--git` brings it, now or when it is asked for."""
+        kept = {one.git_directory for one in self.repositories if one.gone and one.words}
+        gone = [one for one in self.gone if one.path not in kept or not self.git]
+        self.gone = [replace(one, reason="with-git") if one.path in kept else one for one in gone]
+
+    @property
+    def lost(self) -> list[Skipped]:
+        """What is gone, and in no checkpoint."""
+        return [one for one in self.gone if one.reason != "with-git"]
 
     def counts(self) -> dict[str, int]:
         found: dict[str, int] = {}

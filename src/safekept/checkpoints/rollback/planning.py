@@ -74,6 +74,7 @@ def plan_rollback(
                 plan = _planned(keeping, checkpoint, files, overwrite_mine, cwd, undone, made, git)
                 if not files:
                     plan.repositories = _moved(planning, plan, overwrite_mine, undone, store.directory)
+                    plan.settle_repositories()
                 return plan
         except BaseException:
             unmake(made)

@@ -176,8 +176,8 @@ _UNCOVERED = {
 def _show_gone(console: Console, plan: RollbackPlan) -> None:
     from safekept.checkpoints.points import LEFT
 
-    listing(console, "Gone", [f"{one.path}: {one.detail or LEFT[one.reason]}" for one in plan.gone])
-    if plan.gone:
+    listing(console, "Gone", [f"{one.path}: {one.detail or LEFT[one.reason]}" for one in plan.lost])
+    if plan.lost:
         console.fact("", "not covered then, and gone now: no checkpoint can bring that back")
     exposed = [one for one in plan.not_covered if one.reason == "not-kept"]
     listing(console, "Not kept", [f"{one.path}: {one.detail}" for one in exposed])

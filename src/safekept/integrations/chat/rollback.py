@@ -182,8 +182,8 @@ def _done(outcome: PointRollback) -> list[str]:
         stays = [one for one in stays if one[0] not in kept]
     lines += [f"Left as it is: {path}: {why}" for path, why in stays[:_LEFT]]
     lines += [f"… and {len(stays) - _LEFT} more"] if len(stays) > _LEFT else []
-    if plan is not None and plan.gone:
-        lines.append(f"Not covered then, and gone now: {_some([one.path for one in plan.gone])}")
+    if plan is not None and plan.lost:
+        lines.append(f"Not covered then, and gone now: {_some([one.path for one in plan.lost])}")
     return [*lines, *_in_git(outcome), *(f"Note: {note}" for note in outcome.notes[:_LEFT])]
 
 

@@ -198,7 +198,7 @@ def rollback_plan(plan: PointRollback) -> ToolAnswer:
     answer.items("Would change", [f"{path}: {ACTIONS[action]}" for path, action in plan.steps])
     answer.items("Would stay as it is", [f"{path}: {why}" for path, why in plan.stays])
     if isinstance(plan, RollbackOutcome):
-        answer.items("No checkpoint can bring back", [one.path for one in plan.plan.gone])
+        answer.items("No checkpoint can bring back", [one.path for one in plan.plan.lost])
         moved = [one.words for one in plan.plan.repositories if one.words]
         answer.items("Would put back in git" if plan.plan.git else "Stays in git without git=true", moved)
     answer.add(*(f"Note: {note}" for note in plan.notes))

@@ -56,6 +56,11 @@ class RepositoryPlan:
     def gone(self) -> bool:
         return self.now is None
 
+    @property
+    def git_directory(self) -> str:
+        """As the project names it: `.git`, `vendor/.git`."""
+        return f"{self.path}/.git" if self.path else ".git"
+
     def as_dict(self) -> dict[str, object]:
         return {
             "path": self.path,
@@ -117,8 +122,8 @@ def in_words(plan: RepositoryPlan, stashes: tuple[int, int], count: Count) -> st
     where = f"{plan.path}: " if plan.path else ""
     if plan.gone:
         branches = sum(name.startswith(_HEADS) for name in plan.then.items)
-        words = f"the repository is gone; it had {_many(branches, 'branch', 'branches')}"
-        return where + words + (f", {_many(stashes[0], 'stash', 'stashes')}" if stashes[0] else "")
+        words = f"{plan.git_directory} is gone; it had {_many(branches, 'branch', 'branches')}"
+        return words + (f", {_many(stashes[0], 'stash', 'stashes')}" if stashes[0] else "")
     by_name = {move.name: move for move in plan.moves}
     said = [_branch(move, count) for move in plan.moves if move.name.startswith(_HEADS)]
     if len(said) > _NAMED:
