@@ -80,6 +80,22 @@ def test_after_going_back_the_list_says_where_you_are(run, project, data):
     assert "you are here" not in run("rollback").stdout
 
 
+def test_where_only_a_hidden_file_changed_since_you_are_not_here(run, project):
+    put(os.path.join(project, ".gitignore"), "notes.txt\n")
+    put(os.path.join(project, "notes.txt"), "mine\n")
+    assert run("checkpoint").returncode == 0
+    put(os.path.join(project, "main.py"), "two\n")
+    put(os.path.join(project, "notes.txt"), "overwritten\n")
+    went = run("rollback", "1")
+    assert went.returncode == 0 and read(project, "notes.txt") == "mine\n", went.stdout + went.stderr
+    assert "you are here" in run("rollback").stdout
+    put(os.path.join(project, "notes.txt"), "another\n")
+    assert "you are here" not in run("rollback").stdout
+    put(os.path.join(project, "main.py"), "three\n")
+    assert run("rollback", "1", "main.py").returncode == 0
+    assert "you are here" not in run("rollback").stdout, "only one file went back"
+
+
 def test_undoing_the_undo_of_a_rollback_says_that_it_is_done_again(run, project, data):
     turn(data, project, 1, "two\n")
     assert run("rollback", "1").returncode == 0

@@ -8,11 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
 from safekept.checkpoints.checkpoint import LOOKED_AT, Checkpoint, CheckpointDamaged
-from safekept.checkpoints.points import Changes, ReconstructedState, count_pairs, numbered, reconstruct_all
+from safekept.checkpoints.points import (
+    Changes,
+    ReconstructedState,
+    RollbackJournal,
+    count_pairs,
+    numbered,
+    reconstruct_all,
+)
 from safekept.checkpoints.project import holds_too_much
 from safekept.checkpoints.rollback import as_it_is
 from safekept.checkpoints.scan import LeftRecord, read_left
@@ -161,7 +168,8 @@ def timeline(
         ]
         amounts = _amounts(reading, points, live, chosen[:_COUNTED]) if count else {}
         moved = _moved(store, reading, points, live)
-        here = _here(reading, points, live, [point for point in chosen if point.id in amounts])
+        finished = RollbackJournal(store.project_directory(project)).finished()
+        here = _here(reading, points, live, [point for point in chosen if point.id in amounts], finished)
     rows = [
         PointRow(numbers.get(point.id, 0), point, amounts.get(point.id), point.id in bad, point.id == here)
         for point in chosen
@@ -238,7 +246,11 @@ def with_home_points(
 
 
 def _here(
-    store: Store, points: Sequence[Checkpoint], live: Checkpoint | None, chosen: Sequence[Checkpoint]
+    store: Store,
+    points: Sequence[Checkpoint],
+    live: Checkpoint | None,
+    chosen: Sequence[Checkpoint],
+    finished: Sequence[Mapping[str, object]],
 ) -> str:
     """The id of the newest point that the project is just as, where a rollback came after it; or nothing.
 
@@ -247,11 +259,30 @@ def _here(
     if live is None or not any(point.kind == "undo" for point in points):
         return ""
     known = reconstruct_all(store, points, live)
+    whole = [line for line in finished if line.get("complete") and not line.get("files")]
     for point in chosen:
         with contextlib.suppress(CheckpointDamaged):
             if not pairs_of(store, known[point.id], ReconstructedState(live)):
-                return point.id
+                return point.id if _hidden_as_then(whole, points, point, live) else ""
     return ""
+
+
+def _hidden_as_then(
+    finished: Sequence[Mapping[str, object]],
+    points: Sequence[Checkpoint],
+    point: Checkpoint,
+    live: Checkpoint,
+) -> bool:
+    """Whether what git hides is as it was then, or as a whole rollback to that point left it.
+
+    What came back has times of its own, so a look at it has another name than the one of then. Where one of
+    the two was not looked at, only what is visible can be compared.
+    """
+    if not point.hidden or not live.hidden:
+        return True
+    turns = {f"rollback {line.get('undo')}" for line in finished if line.get("target") == point.id}
+    marks = (one.hidden for one in points if one.kind == "after" and one.turn in turns)
+    return live.hidden in {point.hidden, *marks}
 
 
 def _amounts(

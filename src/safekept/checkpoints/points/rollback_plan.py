@@ -224,7 +224,7 @@ class RollbackPlan:
         self.gone = [one for one in self.gone if one.reason not in HIDDEN_REASONS]
 
     def settle_repositories(self) -> None:
-        """A repository that is gone and was kept is not lost: `--git` brings it, now or when it is asked for."""
+        """A repository that is gone and was kept is not lost: `--git` brings it."""
         kept = {one.git_directory for one in self.repositories if one.gone and one.words}
         gone = [one for one in self.gone if one.path not in kept or not self.git]
         self.gone = [replace(one, reason="with-git") if one.path in kept else one for one in gone]
