@@ -49,7 +49,8 @@ def go_through(conversation, user, run):
 @pytest.mark.parametrize("name", conversations())
 def test_before_each_change_a_point_holds_the_old_bytes_and_the_host_hears_nothing(name, tmp_path):
     conversation = recorded(name)
-    user = new_user(str(tmp_path), conversation["project"])
+    # Where the hidden half is on, the prompt has a secret kept, and on a slow day before the tool is run.
+    user = new_user(str(tmp_path), conversation["project"], hidden=not name.endswith("/not_kept"))
     go_through(conversation, user, in_process)
     final = conversation["steps"][-1]["call"]["host"]
     assert user.calls(final)["last_failure"] == {}

@@ -55,10 +55,12 @@ class User:
 
     home: str
     project: str
+    hidden: bool = True  # whether the hidden half is kept, by a process that may win or lose any race
 
     @property
     def environment(self) -> dict[str, str]:
-        return {"HOME": self.home, "PATH": os.environ["PATH"], "SAFEKEPT_HELPER": "0"}
+        environment = {"HOME": self.home, "PATH": os.environ["PATH"], "SAFEKEPT_HELPER": "0"}
+        return environment if self.hidden else {**environment, "SAFEKEPT_CHECKPOINTS_HIDDEN_BUDGET": "0"}
 
     def place(self) -> Place:
         return Place.load(self.environment)
@@ -98,8 +100,9 @@ class User:
             return {}
 
 
-def new_user(directory: str, files: dict[str, str]) -> User:
-    user = User(os.path.join(directory, "user"), os.path.join(os.path.realpath(directory), "project"))
+def new_user(directory: str, files: dict[str, str], *, hidden: bool = True) -> User:
+    project = os.path.join(os.path.realpath(directory), "project")
+    user = User(os.path.join(directory, "user"), project, hidden)
     os.makedirs(user.home, exist_ok=True)
     put(os.path.join(user.project, ".git", "HEAD"), "ref: refs/heads/main\n")
     user.change(dict(files))
