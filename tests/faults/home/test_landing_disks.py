@@ -190,6 +190,23 @@ def test_a_landing_killed_inside_a_mount_is_taken_back(tmp_path, small_filesyste
         os.system(f"umount --lazy {home}/skills")
 
 
+def test_a_filesystem_without_symbolic_links_gets_everything_else(tmp_path, monkeypatch):
+    """exFAT has none: one link of a home must not cost the rest of it."""
+    home = str(tmp_path / "user" / ".hermes")
+    write(f"{home}/config.yaml", "old")
+
+    def no_symlinks(*arguments, **options):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(os, "symlink", no_symlinks)
+    result = landed(home, [file("config.yaml", "new"), symlink("persona", "SOUL.md"), file("SOUL.md", "me")])
+    assert read(f"{home}/config.yaml") == b"new" and read(f"{home}/SOUL.md") == b"me"
+    assert sorted(os.listdir(home)) == ["SOUL.md", "config.yaml"]
+    assert [(one.path, one.outcome.value, one.reason) for one in result.remarks] == [
+        ("persona", "unreadable", "this filesystem has no symbolic links")
+    ]
+
+
 def test_filesystems_without_links_are_landed_in(tmp_path, monkeypatch):
     home = str(tmp_path / "user" / ".hermes")
     write(f"{home}/config.yaml", "old", 0o600)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -517,3 +518,19 @@ def test_every_kind_of_file_has_its_entry(here, home):
         assert (kinds["persona.md"], kinds["workspace"]) == (Kind.SYMLINK, Kind.DIRECTORY)
         assert manifest["format"] == "safekept-snapshot"
         assert not list(repository.storage.list(FileKind.LOCK)), "a look leaves no lock"
+
+
+def test_a_link_that_the_disk_cannot_hold_is_named_and_the_rest_comes_back(say, here, home, monkeypatch):
+    os.symlink("SOUL.md", os.path.join(home, "persona"))
+    put(home, "SOUL.md", "me")
+    assert say("snapshot", "create").code == 0
+    shutil.rmtree(home)
+
+    def no_symlinks(*arguments, **options):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(os, "symlink", no_symlinks)
+    done = say("snapshot", "restore", "latest", "--yes")
+    assert done.code == 3, done
+    assert "persona" in done.out + done.err and "has no symbolic links" in done.out + done.err, done
+    assert read(home, "SOUL.md") == "me" and not os.path.lexists(os.path.join(home, "persona"))

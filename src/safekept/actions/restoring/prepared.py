@@ -150,8 +150,12 @@ class PreparedLanding(ABC):
             )
         search_seconds = begin(place.home) if search_behind else 0.0
         lost = self.losses
-        if leave_lost:
-            lost += [(one.path, one.reason) for one in landed.remarks if one.outcome is Outcome.UNREADABLE]
+        named = {path for path, _ in lost}
+        lost += [
+            (one.path, one.reason)
+            for one in landed.remarks
+            if one.outcome is Outcome.UNREADABLE and (leave_lost or one.path not in named)
+        ]
         wrappers = make_wrappers(place, self.context) if self.brings_commands else []
         work.add({**landed.as_dict(), "wrappers": newly_made(wrappers)})
         record(self.context, work.line(operation, "incomplete" if lost else "done"), listener)

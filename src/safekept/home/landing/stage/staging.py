@@ -8,6 +8,7 @@ There is no fsync per file; one sync of the filesystem follows before the first 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import threading
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import Any
 
-from safekept.core.entries import ZEROS, Content, Entry, EntryLost, Kind, Remark, Source
+from safekept.core.entries import ZEROS, Content, Entry, EntryLost, Kind, Outcome, Remark, Source
 from safekept.core.events import Event, Listener
 from safekept.core.files import write_all
 from safekept.core.platform.syncing import start_writeback
@@ -31,6 +32,9 @@ from ..tree import Tree
 from .comparing import untouched
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+#: What exFAT, FAT and some network shares answer; Linux's own FAT says EPERM.
+_WITHOUT_SYMLINKS = (errno.ENOSYS, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP)
+NO_SYMLINKS = "this filesystem has no symbolic links"
 _HOLE = 64 << 10
 _EVENTS_EVERY = 4 << 20
 _WRITEBACK_STEP = 16 << 20
@@ -94,15 +98,25 @@ class Stager:
         name = str(self.count)
         staged = Staged(item, f"{self.name}/{name}")
         if item.kind is Kind.SYMLINK:
-            self._link(item, name)
+            if not self._link(item, name):
+                self.staging.left_out.add(item.path)
+                self.staging.remarks.append(Remark(item.path, Outcome.UNREADABLE, NO_SYMLINKS))
+                return staged
         else:
             self._file(item, entry, name, staged)
         self.staging.things[item.path] = staged
         return staged
 
-    def _link(self, item: Item, name: str) -> None:
-        os.symlink(item.target, name, dir_fd=self.directory)
+    def _link(self, item: Item, name: str) -> bool:
+        """False where this filesystem has no symbolic links at all: one of them never costs the rest."""
+        try:
+            os.symlink(item.target, name, dir_fd=self.directory)
+        except OSError as error:
+            if error.errno in _WITHOUT_SYMLINKS:
+                return False
+            raise
         os.utime(name, ns=(item.mtime_ns, item.mtime_ns), dir_fd=self.directory, follow_symlinks=False)
+        return True
 
     def _file(self, item: Item, entry: Entry, name: str, staged: Staged) -> None:
         descriptor = os.open(name, _CREATE, 0o600, dir_fd=self.directory)
