@@ -18,6 +18,7 @@ from safekept.keeper.client import Keeper
 from support.commands.waiting import wait_until
 from support.keeper.keepers import RunningKeeper, running_keeper
 from support.users.agent_user import AGENT, PROJECTS, SAFEKEPT, AgentUser
+from support.users.processes import wait_until_none_has
 from support.users.unprivileged import as_nobody
 from support.vault.closed import open_below
 
@@ -83,9 +84,9 @@ def furnished(keeper: RunningKeeper, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture
 def user(furnished: AgentUser) -> AgentUser:
     """The same user as before every harm, with a seat belt and no keeper."""
+    wait_until_none_has(f"HOME={furnished.home}")  # what still works behind the last test makes files
     if os.path.exists(furnished.home):
         shutil.rmtree(open_below(furnished.home))
-    # What still worked behind the last test may have made the directory again.
     subprocess.run(["cp", "-a", f"{furnished.saved}/.", furnished.home], check=True)
     furnished.keeper = ""
     return furnished

@@ -15,13 +15,12 @@ import shlex
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from support.commands.waiting import PATIENT
 from support.home.homes import database_rows, is_sqlite, tree_facts
+from support.users.processes import wait_until_none_has
 
 PLACE = "/srv"
 HOST = "recorded-host"
@@ -155,28 +154,14 @@ class FixedPlace:
 
     def _wait_until_quiet(self, user: str) -> None:
         """The mark after a turn is made by a process that nobody waits for; here somebody does."""
-        wanted = f"HOME={user}".encode()
-        deadline = time.monotonic() + PATIENT
-        quiet = 0
-        while quiet < 2:  # a program that is just being started has no environment to be known by
-            quiet = 0 if _somebody_has(wanted, self.directory) else quiet + 1
-            assert time.monotonic() < deadline, "a process that safekept started does not end"
-            time.sleep(0.02)
+        place = os.stat(self.directory)
 
+        def ours(process: str) -> bool:
+            """By what it sees as `/srv`."""
+            there = os.stat(f"{process}/root{PLACE}")
+            return (there.st_dev, there.st_ino) == (place.st_dev, place.st_ino)
 
-def _somebody_has(setting: bytes, directory: str) -> bool:
-    """Whether a process of this place is at work: by its environment, and by what it sees as `/srv`."""
-    ours = os.stat(directory)
-    for name in os.listdir("/proc"):
-        try:
-            if not name.isdigit() or setting not in _read(f"/proc/{name}/environ").split(b"\0"):
-                continue
-            there = os.stat(f"/proc/{name}/root{PLACE}")
-            if (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino):
-                return True
-        except OSError:
-            continue
-    return False
+        wait_until_none_has(f"HOME={user}", ours)
 
 
 def _read(path: str) -> bytes:
