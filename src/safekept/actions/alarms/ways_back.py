@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from safekept.core.errors import SafekeptError
 from safekept.core.spelling import shell_word
-from safekept.home.health import Lost, places_of
+from safekept.home.health import LossSummary, places_of
 
 from ..base.context import HomeRef, UserContext
 
@@ -44,7 +44,7 @@ def restore_words(context: UserContext, home: str, snapshot: str, paths: Iterabl
 
 
 def places_kept(
-    repository: Repository, place: HomeRef, lost: Lost, holders: Sequence[str], new: Snapshot
+    repository: Repository, place: HomeRef, lost: LossSummary, holders: Sequence[str], new: Snapshot
 ) -> list[tuple[str, str]]:
     """Snapshots, each with a place of what is lost that it holds; "" is the whole home.
 

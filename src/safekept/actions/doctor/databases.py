@@ -17,14 +17,14 @@ from safekept.core.errors import SafekeptError
 from safekept.core.finding import Finding
 from safekept.core.next_step import Step
 from safekept.core.sqlite.capture import CaptureOptions
-from safekept.home.health import Examination, HomeLoss, Recorded, Since, count_now, judge, lost_of
+from safekept.home.health import Examination, HomeLoss, Recorded, Since, count_now, judge, summarize_losses
 from safekept.home.layout import Layout
 from safekept.vault.care import SOUND, states_in
 from safekept.vault.format import BlobKind
 from safekept.vault.repo import Repository, find_lost_packs
 from safekept.vault.tags import proven_at
 
-from ..alarms.no_loss import is_no_loss
+from ..alarms.explained_losses import is_explained
 from ..base.scratch import scratch
 from ..drill.receipts import ARCHIVE, read_receipts
 from ..snapshots.listing import Listed, list_home
@@ -77,9 +77,9 @@ def _lost(
     known = {(fall.profile, fall.name) for fall in home.now.lost.falls}
     falls = [one for one in falls_of(home.now.census, after) if (one.profile, one.name) not in known]
     since = home.whole.time if home.whole is not None else 0.0
-    falls = [one for one in falls if not is_no_loss(case.context, home.home, layout, one, since)]
+    falls = [one for one in falls if not is_explained(case.context, home.home, layout, one, since)]
     if falls:
-        lost = lost_of(falls, home.now.census, after)
+        lost = summarize_losses(falls, home.now.census, after)
         yield lost_since(home.home, lost, home.now.snapshot, lost.named_places(layout), home.named)
 
 

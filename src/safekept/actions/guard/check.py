@@ -20,7 +20,7 @@ from safekept.home.census import LARGEST
 from safekept.home.health import HomeLoss, Recorded, Shrinkage, examine
 
 from ..alarms.alarms import LOSS, Alarm, end_losses, raise_alarm
-from ..alarms.loss_watch import pin_for_a_while
+from ..alarms.loss_alarm import pin_for_a_while
 from ..alarms.ways_back import restore_command
 from ..base.context import UserContext
 from ..base.scratch import copies_directory

@@ -11,7 +11,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.finding import NOT_PROTECTED, PARTLY, Finding, reached
 from safekept.core.objects.base import ObjectStore
 from safekept.core.records import dataclass
-from safekept.home.health import lost_of, shrunk
+from safekept.home.health import shrunk, summarize_losses
 from safekept.vault.care import states_in_file
 from safekept.vault.read import read_manifest
 from safekept.vault.repo import Repository
@@ -209,7 +209,7 @@ def _losses(kept: HomeInVault, repository: Repository) -> list[str]:
         then = _census(repository, one)
         narrow = one.kind != usual[0].kind
         falls = [fall for fall in shrunk(then, now, whole=not narrow) if fall.alarming]
-        found |= dict.fromkeys(lost_of(falls, then, now, every=not narrow).texts)
+        found |= dict.fromkeys(summarize_losses(falls, then, now, every=not narrow).texts)
     return list(found)
 
 

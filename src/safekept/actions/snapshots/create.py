@@ -197,7 +197,7 @@ def _compared(
     listener: Listener,
 ) -> Alarm | None:
     """Whether the home holds less than before. The snapshot is stored: nothing here may fail it."""
-    from ..alarms.loss_watch import end_what_is_back, find_loss
+    from ..alarms.loss_alarm import end_what_is_back, find_loss
 
     home, kind = request.place.home, request.kind
     try:

@@ -12,7 +12,16 @@ from typing import Any
 
 from safekept.core.files.small import read_document
 from safekept.core.records import dataclass
-from safekept.home.health import Counts, Lost, QuickLook, Shrinkage, count_now, lost_of, no_databases, shrunk
+from safekept.home.health import (
+    Counts,
+    LossSummary,
+    QuickLook,
+    Shrinkage,
+    count_now,
+    no_databases,
+    shrunk,
+    summarize_losses,
+)
 from safekept.home.layout import Layout
 
 from ..base.context import UserContext
@@ -51,7 +60,7 @@ class HomeNow:
     """What is wrong with a home as it is."""
 
     databases: tuple[DamagedDatabase, ...] = ()
-    lost: Lost = field(default_factory=Lost)  # since the newest whole snapshot, beyond the ordinary
+    lost: LossSummary = field(default_factory=LossSummary)  # since the newest whole snapshot
     snapshot: str = ""  # the short id of that one
     restore: tuple[str, ...] = ()  # what of it brings that back; nothing: the whole home
     census: Counts = field(default_factory=dict)  # what that snapshot counted
@@ -74,7 +83,7 @@ def look_now(
     since: float,
     *,
     isolated: bool = False,
-) -> tuple[dict[str, str], Lost, tuple[str, ...], Counts]:
+) -> tuple[dict[str, str], LossSummary, tuple[str, ...], Counts]:
     """Files that are no databases any more, what is lost, what was not read, and what there is.
 
     `excused`: whether a fall is no loss. `since`: when `census` was counted.
@@ -82,17 +91,17 @@ def look_now(
     try:
         owner = os.stat(home).st_uid
     except OSError:
-        return {}, Lost(), (), {}
+        return {}, LossSummary(), (), {}
     if os.geteuid() == 0 and owner != 0:
         # Root opens nothing in other people's homes by itself.
-        return {}, Lost(), tuple(path for path in databases if layout.database(path)), {}
+        return {}, LossSummary(), tuple(path for path in databases if layout.database(path)), {}
     known = [path for path in databases if layout.database(path)]
     noise = no_databases(home, layout, known, isolated=isolated)
     quick = QuickLook(home, layout, since, isolated)
     after = count_now(home, layout, census, quick)
     falls = [one for one in falls_of(census, after) if not excused(one)]
     unread = tuple(path for path in quick.unread if path not in noise)
-    return noise, lost_of(falls, census, after), unread, after
+    return noise, summarize_losses(falls, census, after), unread, after
 
 
 def fewer_lately(

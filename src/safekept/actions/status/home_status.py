@@ -14,15 +14,15 @@ from safekept.core.entries import Outcome
 from safekept.core.errors import SafekeptError
 from safekept.core.journal import Record
 from safekept.core.records import dataclass
-from safekept.home.health import Lost, Shrinkage
+from safekept.home.health import LossSummary, Shrinkage
 from safekept.home.layout import Layout
 from safekept.vault.care import states_in_file
 from safekept.vault.read import read_manifest
 from safekept.vault.snapshots import public_id
 
 from ..alarms.alarms import Alarm, losses_in_snapshots
+from ..alarms.explained_losses import is_explained
 from ..alarms.meant import meant_links
-from ..alarms.no_loss import is_no_loss
 from ..base.context import UserContext
 from ..base.operations.homes import SnapshotFacts
 from ..drill.receipts import SNAPSHOT, Receipt
@@ -274,7 +274,7 @@ def _now(
     since = (whole or last).time
 
     def excused(one: Shrinkage, counted: float = since) -> bool:
-        return is_no_loss(context, home, layout, one, counted)
+        return is_explained(context, home, layout, one, counted)
 
     databases = {**states, **stored_damaged}
     noise, lost, unread, counts = look_now(home, layout, databases, census, excused, since, isolated=isolated)
@@ -310,7 +310,9 @@ def _states(shown: Sequence[Listed], newest: LastSnapshot, coverage: Coverage | 
     return coverage.databases or {} if coverage else {}
 
 
-def _places_back(view: VaultView, layout: Layout, whole: LastSnapshot | None, lost: Lost) -> tuple[str, ...]:
+def _places_back(
+    view: VaultView, layout: Layout, whole: LastSnapshot | None, lost: LossSummary
+) -> tuple[str, ...]:
     """What brings back what is lost: those of its places that the snapshot has."""
     paths = lost.named_places(layout)
     snapshot = next((one for one in view.snapshots if whole is not None and public_id(one) == whole.id), None)

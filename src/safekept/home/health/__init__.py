@@ -7,9 +7,9 @@ from safekept.core.doors import doors
 if TYPE_CHECKING:
     from .databases import judge
     from .health import Health, examine
-    from .home_loss import Counts, Examination, HomeLoss, Shrinkage, places_of, shrunk
     from .live_counts import QuickLook, count_now, no_databases
-    from .lost import Lost, lost_of
+    from .loss_rules import Counts, Examination, HomeLoss, Shrinkage, places_of, shrunk
+    from .loss_summary import LossSummary, summarize_losses
     from .recorded import Directory, Recorded, Since, beside, owner_of
 
 __getattr__ = doors(
@@ -17,9 +17,9 @@ __getattr__ = doors(
     {
         "databases": "judge",
         "health": "Health examine",
-        "home_loss": "Counts Examination HomeLoss Shrinkage places_of shrunk",
+        "loss_rules": "Counts Examination HomeLoss Shrinkage places_of shrunk",
         "live_counts": "QuickLook count_now no_databases",
-        "lost": "Lost lost_of",
+        "loss_summary": "LossSummary summarize_losses",
         "recorded": "Directory Recorded Since beside owner_of",
     },
 )

@@ -17,7 +17,7 @@ from safekept.core.sqlite.format import HEADER
 
 from ..scan.content import amount
 from ..scan.databases import HeaderReader
-from .home_loss import Examination, HomeLoss, Shrinkage
+from .loss_rules import Examination, HomeLoss, Shrinkage
 
 #: Beside the questions of the census: whether SQLite can read so much as the list of tables.
 _OPENS = "safekept: opens"

@@ -18,7 +18,7 @@ from safekept.core.records import dataclass
 from ..census import LARGEST, count_document
 from ..layout.rules import Count
 from ..scan.content import amount
-from .home_loss import Examination, HomeLoss, Shrinkage, counted, of_them, some
+from .loss_rules import Examination, HomeLoss, Shrinkage, counted, of_them, some
 
 _DOCUMENTS = ("sections", "json", "yaml", "yaml-sections")
 #: Files of `NAME=value` lines, which no census counts: what they set.

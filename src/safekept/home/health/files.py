@@ -15,7 +15,7 @@ from safekept.core.files.stable import READ
 from ..layout.patterns import Matcher
 from ..layout.rules import Count
 from ..scan.content import amount
-from .home_loss import Examination, HomeLoss, Shrinkage, of_them, some
+from .loss_rules import Examination, HomeLoss, Shrinkage, of_them, some
 
 #: More paths than this become the directory that they are all in.
 _LISTED = 50

@@ -18,7 +18,7 @@ from safekept.core.spelling import shell_word
 from safekept.core.sqlite.capture import CaptureOptions
 
 from ..layout.layout import Layout
-from .home_loss import Examination, HomeLoss, Shrinkage, StoredState
+from .loss_rules import Examination, HomeLoss, Shrinkage, StoredState
 from .recorded import Recorded, owner_of, since
 
 __all__ = ["Health", "HomeLoss", "StoredState", "examine"]

@@ -21,7 +21,7 @@ from safekept.core.sqlite.format import HEADER
 from ..layout.layout import Layout
 from ..layout.patterns import Matcher
 from ..layout.rules import Count
-from .home_loss import Counts, literal_places
+from .loss_rules import Counts, literal_places
 
 #: So many names below one place are looked at.
 _MOST = 4000

@@ -16,7 +16,7 @@ from safekept.core.entries import DatabaseFacts
 from safekept.core.platform.descriptors import WALK
 from safekept.core.records import dataclass
 
-from .home_loss import Counts
+from .loss_rules import Counts
 
 #: Name (and after a NUL the target of a link), mode, inode, size, time of the last write, of the last change.
 Mark = tuple[str, int, int, int, int, int]

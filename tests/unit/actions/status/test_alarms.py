@@ -16,7 +16,7 @@ from safekept.actions.alarms.alarms import (
     raise_alarm,
 )
 from safekept.core.journal import Record, new_id
-from safekept.home.health.home_loss import Shrinkage
+from safekept.home.health.loss_rules import Shrinkage
 from support.users.contexts import throwaway
 
 

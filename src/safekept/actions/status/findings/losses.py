@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from safekept.core.finding import MEANT, PARTLY, Finding
 from safekept.core.next_step import NextStep, Step
-from safekept.home.health import Lost
+from safekept.home.health import LossSummary
 
 from ...alarms.meant import loss_name, short_name
 from ..home_now import DamagedDatabase
@@ -40,7 +40,9 @@ def damaged_when_stored(home: str, paths: Sequence[str], named: Sequence[str]) -
     return Finding("damaged-when-stored", PARTLY, text, (), (fix,), home=home, path=PATHS.join(paths))
 
 
-def lost_since(home: str, lost: Lost, snapshot: str, paths: Iterable[str], named: Sequence[str]) -> Finding:
+def lost_since(
+    home: str, lost: LossSummary, snapshot: str, paths: Iterable[str], named: Sequence[str]
+) -> Finding:
     """Fewer than the newest snapshot counted, and no snapshot was taken of that yet."""
     text = f"lost in {home}: {lost.text}"
     places = tuple(dict.fromkeys(paths))

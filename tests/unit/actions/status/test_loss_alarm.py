@@ -14,8 +14,8 @@ import pytest
 from safekept.actions.alarms.alarms import acknowledge, open_alarms
 from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
 from safekept.actions.snapshots.listing import list_home
-from safekept.home.health.home_loss import Shrinkage, shrunk
-from safekept.home.health.lost import Lost
+from safekept.home.health.loss_rules import Shrinkage, shrunk
+from safekept.home.health.loss_summary import LossSummary
 from safekept.home.scan.scanning import Selection
 from safekept.vault.care import pin
 from support.home.homes import make_hermes_home
@@ -243,7 +243,7 @@ def test_a_pin_that_holds_longer_is_not_shortened(here, home):
 
 
 def test_a_vault_in_use_delays_no_snapshot_and_lets_nothing_go(here, home, monkeypatch):
-    monkeypatch.setattr("safekept.actions.alarms.loss_watch._WAIT", 0.0)
+    monkeypatch.setattr("safekept.actions.alarms.loss_alarm._WAIT", 0.0)
     first = take(here, home, kind="pre-update")
     for _ in range(5):
         take(here, home, kind="pre-update")
@@ -266,7 +266,7 @@ def test_a_line_of_losses_names_each_profile_once():
         Shrinkage("default", "cron_jobs", 4, 0),
         Shrinkage("profiles/writer", "skills", 5, 0),
     )
-    lost = Lost(falls, ("profiles/writer",))
+    lost = LossSummary(falls, ("profiles/writer",))
     assert lost.text == (
         "5 of 12 memories are gone, all 4 cron jobs are gone, the profile writer is gone; "
         "profiles/coder: all 5 skills are gone, SOUL.md is gone"

@@ -1,9 +1,9 @@
-"""Every snapshot is compared with the ones before it: what fell beyond the ordinary is an alarm.
+"""The alarm of a loss: every snapshot is compared with the ones before it.
 
 The last known count of each class is what it is compared with, so a snapshot in which a database could not
 be read hides nothing. The generation that still has what is lost is pinned before retention can let it go.
 Snapshots that were taken only to undo something are no generations: they neither raise nor excuse a loss.
-What counts as a loss: home/health/home_loss.py. What a guarded command lost: guard/check.py.
+What counts as a loss: home/health/loss_rules.py. What a guarded command lost: guard/check.py.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
 from safekept.core.journal import Record
 from safekept.core.records import dataclass
-from safekept.home.health import Counts, Shrinkage, lost_of, shrunk
+from safekept.home.health import Counts, Shrinkage, shrunk, summarize_losses
 from safekept.vault.tags import PRE_CHANGE, PRE_IMPORT, PRE_RESTORE
 
 from ..base.context import HomeRef, UserContext
 from ..base.operations.homes import SnapshotFacts
 from .alarms import LOSS, RAISED, Alarm, end_losses, open_alarms, read_alarm
-from .no_loss import is_no_loss
+from .explained_losses import is_explained
 from .ways_back import holds_again, places_kept, restore_commands
 
 if TYPE_CHECKING:
@@ -93,11 +93,11 @@ def find_loss(
         fall
         for fall in falls
         if not _said(context, place.home, fall, baseline.times[fall.profile, fall.name])
-        and not is_no_loss(context, place.home, place.layout, fall, baseline.times[fall.profile, fall.name])
+        and not is_explained(context, place.home, place.layout, fall, baseline.times[fall.profile, fall.name])
     ]
     if not falls:
         return None
-    lost = lost_of(falls, baseline.counts, census, every=not profile)
+    lost = summarize_losses(falls, baseline.counts, census, every=not profile)
     kept = [baseline.holders[fall.profile, fall.name] for fall in falls]
     wanted = places_kept(repository, place, lost, kept, new)
     holders = list(dict.fromkeys([*(holder for holder, _ in wanted), *kept]))

@@ -1,4 +1,7 @@
-"""One thing that a home has lost, where, and what brings it back."""
+"""What counts as a loss: a count that fell, a file or a row that is gone; where, and what brings it back.
+
+The alarm between two snapshots: actions/alarms/loss_alarm.py.
+"""
 
 from __future__ import annotations
 

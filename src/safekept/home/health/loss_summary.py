@@ -1,6 +1,6 @@
-"""What a home has lost; a profile or a home that is gone altogether is one loss, with one place.
+"""All that a home has lost, in one sentence; a profile or a home that is gone is one loss, with one place.
 
-The counted classes are only a part of what a profile holds: nobody counts its plugins, for example. So what
+The counted classes are only a part of what a profile holds: its plugins are not counted, for example. So what
 brings back a profile that is gone is its directory, never a list of what was counted in it.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from safekept.core.records import dataclass
 
 from ..layout.layout import Layout
-from .home_loss import Counts, Shrinkage, places_of
+from .loss_rules import Counts, Shrinkage, places_of
 
 #: A profile that had so many classes, and now holds nothing of any, is gone, though a directory is left.
 _CLASSES = 3
@@ -20,7 +20,7 @@ _PLACES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LossSummary:
     """What fell, and which of it is gone altogether."""
 
     falls: tuple[Shrinkage, ...] = ()
@@ -85,15 +85,17 @@ class Lost:
         return list(dict.fromkeys(path for fall in falls for path in places_of(layout, fall)))
 
 
-def lost_of(falls: Iterable[Shrinkage], before: Counts, after: Counts, *, every: bool = True) -> Lost:
+def summarize_losses(
+    falls: Iterable[Shrinkage], before: Counts, after: Counts, *, every: bool = True
+) -> LossSummary:
     """What fell, by the counts before and after. `every`: `after` has all profiles that are there."""
     fell = tuple(falls)
     named = dict.fromkeys(fall.profile for fall in fell)
     gone = {profile for profile in before if _is_gone(profile, before, after, every)}
     had = {profile for profile, counts in before.items() if any(counts.values())}
     if fell and "default" in gone and had <= gone:
-        return Lost(fell, tuple(named), whole=True)
-    return Lost(fell, tuple(one for one in named if one in gone and one != "default"))
+        return LossSummary(fell, tuple(named), whole=True)
+    return LossSummary(fell, tuple(one for one in named if one in gone and one != "default"))
 
 
 def _is_gone(profile: str, before: Counts, after: Counts, every: bool) -> bool:

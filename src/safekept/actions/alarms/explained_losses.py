@@ -1,4 +1,4 @@
-"""Counts of a home that fell, and are no loss: a person meant it, or safekept did it when it was asked to.
+"""Counts of a home that fell for a known reason, and raise no alarm:
 
 * A restore went back to an older state. The journal has what that state counted; whatever is gone beyond
   it is judged as ever.
@@ -23,7 +23,7 @@ from ..base.operations.homes import RestoreFacts, UndoFacts
 from .meant import is_meant
 
 
-def is_no_loss(context: UserContext, home: str, layout: Layout, fall: Shrinkage, since: float) -> bool:
+def is_explained(context: UserContext, home: str, layout: Layout, fall: Shrinkage, since: float) -> bool:
     """Whether a count fell for a good reason after it was last counted, at `since`."""
     return (
         is_meant(context, home, fall, since)
