@@ -11,7 +11,9 @@ from .helper import client
 
 #: Where the code is that this process runs.
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-HOSTS = ("claude-code", "codex", "gemini", "hermes", "cursor", "opencode", "qwen")
+#: Every host, by the name that `safekept hook` and `safekept connect` take: the one list of them. What a host
+#: says is in `hosts/`, what goes into its settings in `connecting/hosts/`, in a file of that name.
+HOSTS = ("hermes", "claude-code", "codex", "gemini", "cursor", "opencode", "qwen")
 #: Seconds in which a helper that is at work must have answered; a host ends a hook that takes much longer.
 _DEADLINE = 15.0
 

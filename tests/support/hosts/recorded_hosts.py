@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from safekept.checkpoints.store.store import Store
+from safekept.integrations.entry import HOSTS
 from safekept.integrations.places import Place
 from support.places import TESTS
 from support.projects.checkpoints import contents_in_store, put
 
 RECORDED = os.path.join(TESTS, "recorded")
-HOSTS = ("claude-code", "codex", "gemini", "hermes", "cursor", "opencode", "qwen")
 
 
 def conversations() -> list[str]:

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from safekept.integrations.hosts import HOSTS
+from safekept.integrations.entry import HOSTS
 from safekept.integrations.hosts.answers import ShownMessages
 from safekept.integrations.hosts.commands import named_by
 from safekept.integrations.hosts.event import Event, one_line, reason

@@ -13,6 +13,7 @@ from safekept.core.ages import iso_time, seconds_text
 from safekept.core.errors import SafekeptError
 from safekept.core.finding import NOTE, PARTLY, Finding
 from safekept.core.next_step import NextStep
+from safekept.core.objects import program_for
 from safekept.core.trash import GRACE, room_to_keep
 from safekept.home.scan import amount
 from safekept.vault.snapshots import list_snapshots, public_id
@@ -137,9 +138,7 @@ def look_at_programs(case: Case) -> Iterator[Finding]:
         if recipient.startswith(("gpg:", "gpg-symmetric")):
             needs["gpg"] = "to seal archives to a GnuPG key, as `backup.seal` says"
     for destination in case.status.destinations:
-        scheme = destination.url.partition(":")[0]
-        if scheme in ("sftp", "rclone"):
-            program = "ssh" if scheme == "sftp" else "rclone"
+        if program := program_for(destination.url):
             needs.setdefault(program, f"to reach the destination {destination.name}")
     words = _words(case.request.passphrase_command)
     if words:

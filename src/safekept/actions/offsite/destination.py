@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import field
 
-from safekept.core.objects.address import SCHEMES, scp_address, without_secret
+from safekept.core.objects.address import SCHEMES, scheme_of, scp_address, without_secret
 from safekept.core.records import dataclass
 
 VAULT, ARCHIVES = "vault", "archives"
@@ -88,7 +88,7 @@ def checked_url(url: str) -> str:
     if url.startswith("/"):
         return f"file:{url}"
     shown = without_secret(url)
-    if not url.startswith(SCHEMES):
+    if not scheme_of(url):
         by_ssh = scp_address(shown, alias=True)
         raise ValueError(
             f"`{shown}` is no place that safekept knows: {', '.join(SCHEMES)}, or a path from `/` on"

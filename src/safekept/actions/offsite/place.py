@@ -15,7 +15,8 @@ from dataclasses import replace
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files.small import read_document, write_document
-from safekept.core.objects.address import Options, is_address, open_objects
+from safekept.core.next_step import NextStep
+from safekept.core.objects.address import Options, address_forms, is_address, open_objects
 from safekept.core.objects.base import NotThere, ObjectStore, Taken
 from safekept.core.objects.errors import PlaceMissing
 from safekept.core.objects.local import LocalObjects
@@ -62,9 +63,10 @@ def find_destination(context: UserContext, word: str) -> DestinationSetting:
             f"There is no destination called `{word}`",
             kept="Nothing changed",
             next_steps=(
-                f"Use one of: {names}" if names else "Describe one in `config.toml`: `[[destination]]`",
-                "Or name the place itself: `file:/path`, `sftp://user@host/path`, `s3://bucket/prefix`, "
-                "`rest:https://user@host/path/`, `rclone:REMOTE:PATH`",
+                f"Use one of: {names}"
+                if names
+                else NextStep("destinations add", ("PLACE",), before="Save one:"),
+                f"Or name the place itself: {address_forms()}",
             ),
             destination=word,
         )

@@ -15,6 +15,7 @@ from safekept.core.ages import iso_time
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener
 from safekept.core.next_step import NextStep
+from safekept.core.objects.address import address_forms
 from safekept.core.records import dataclass
 from safekept.vault.errors import WrongKey
 
@@ -81,9 +82,7 @@ def newest_of(found: Sequence[KitPlace], kit: str, *, with_key: bool) -> KitPlac
         next_steps=(
             "Plug in the disk or start the server that is named, and run it again",
             named,
-            "PLACE is what you once set up as a destination: a directory such as `/media/usb/safekept`, "
-            "`sftp://user@host/path`, `s3://bucket/path`, `rest:https://user@host/path/` or "
-            "`rclone:remote:path`",
+            f"PLACE is what you once set up as a destination: a directory, {address_forms()}",
         ),
         places=[one.as_dict() for one in found],
     )

@@ -15,6 +15,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
 from safekept.core.files import NoRoom
 from safekept.core.next_step import NextStep
+from safekept.core.objects.address import address_forms
 from safekept.core.objects.base import ObjectStore
 from safekept.core.objects.errors import PlaceMissing
 from safekept.core.records import dataclass
@@ -130,8 +131,7 @@ def _setting(context: UserContext, place: str) -> DestinationSetting:
     except NoSuchDestination as error:
         if not context.choices.destinations:
             error.next_steps = (
-                "Name the place itself: `file:/path`, `sftp://user@host/path`, `s3://bucket/prefix`, "
-                "`rest:https://user@host/path/`, `rclone:REMOTE:PATH`; your kit has it",
+                f"Name the place itself: {address_forms()}; your kit has it",
                 "Or name a directory or an archive by its path",
             )
         raise

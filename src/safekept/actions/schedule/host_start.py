@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 
 from safekept.core.files.small import read_regular, read_start
+from safekept.core.objects import program_for
 from safekept.core.owner import by_root
 from safekept.core.platform.processes import name_of_process, numbers, program_and_user
 from safekept.schedule.hosts import cron
@@ -119,10 +120,7 @@ def _times_in(text: str) -> Iterator[tuple[str, str]]:
 def _needed(context: UserContext) -> Iterator[str]:
     """What a run calls that may lie anywhere: Hermes, whom a drill asks, and ways to destinations."""
     yield "hermes"
-    ways = {"sftp": "ssh", "rclone": "rclone"}
-    for scheme in dict.fromkeys(one.url.partition(":")[0] for one in context.choices.destinations):
-        if scheme in ways:
-            yield ways[scheme]
+    yield from filter(None, dict.fromkeys(program_for(one.url) for one in context.choices.destinations))
 
 
 def _searched(found: Installed, machine: Machine) -> str:

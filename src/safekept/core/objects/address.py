@@ -23,7 +23,16 @@ if TYPE_CHECKING:
     from .base import ObjectStore
     from .errors import BadAddress
 
-SCHEMES = ("file:", "sftp://", "s3://", "rest:", "rclone:")
+#: How the address of each kind of place begins, and what it looks like: the one list of them.
+SCHEMES = {
+    "file:": "file:/PATH",
+    "sftp://": "sftp://USER@HOST/PATH",
+    "s3://": "s3://BUCKET/PATH",
+    "rest:": "rest:https://USER@HOST/PATH/",
+    "rclone:": "rclone:REMOTE:PATH",
+}
+#: The program that such a place is reached by, where it needs one.
+_PROGRAMS = {"sftp://": "ssh", "rclone:": "rclone"}
 _SCP = re.compile(r"([\w.-]+@)?(\w[\w.-]*):(?!//)(.+)", re.DOTALL)
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
@@ -58,13 +67,29 @@ def is_address(text: str) -> bool:
 
     Also one that nobody here understands (`http://…`): it must come out as that, not as an odd path.
     """
-    return text.startswith(SCHEMES) or _ADDRESS.match(text) is not None
+    return text.startswith(tuple(SCHEMES)) or _ADDRESS.match(text) is not None
+
+
+def scheme_of(url: str) -> str:
+    """How the address begins, as `SCHEMES` has it; empty where that is no address of ours."""
+    return next((known for known in SCHEMES if url.startswith(known)), "")
+
+
+def program_for(url: str) -> str:
+    """The program that must be installed to reach that place; empty where none is needed."""
+    return _PROGRAMS.get(scheme_of(url), "")
+
+
+def address_forms() -> str:
+    """What an address can look like, for an advice."""
+    *others, last = (f"`{form}`" for form in SCHEMES.values())
+    return f"{', '.join(others)} or {last}"
 
 
 def open_objects(url: str, *, environment: Mapping[str, str], options: Options | None = None) -> ObjectStore:
     """The place that an address means. Nothing is contacted yet; BadAddress where it cannot be understood."""
     options = options or Options()
-    scheme = next((known for known in SCHEMES if url.startswith(known)), "")
+    scheme = scheme_of(url)
     if scheme == "file:":
         return _local(url)
     if scheme == "rclone:":
@@ -75,7 +100,8 @@ def open_objects(url: str, *, environment: Mapping[str, str], options: Options |
         return _patient(_s3(url, environment, options), options)
     if scheme == "rest:":
         return _patient(_rest(url, environment, options), options)
-    raise _bad(url, "it starts with none of `file:`, `sftp://`, `s3://`, `rest:` and `rclone:`")
+    *others, last = (f"`{known}`" for known in SCHEMES)
+    raise _bad(url, f"it starts with none of {', '.join(others)} and {last}")
 
 
 def _local(url: str) -> ObjectStore:
@@ -227,9 +253,6 @@ def _bad(url: str, reason: str) -> BadAddress:
     return BadAddress(
         f"`{shown}` is not an address of a place: {reason}",
         kept="Nothing was contacted or changed",
-        next_steps=(
-            "Correct the address: `file:/PATH`, `sftp://USER@HOST/PATH`, `s3://BUCKET/PATH`, "
-            "`rest:https://USER@HOST/PATH/` or `rclone:REMOTE:PATH`",
-        ),
+        next_steps=(f"Correct the address: {address_forms()}",),
         place=shown,
     )

@@ -13,7 +13,6 @@ from safekept.core.doors import doors
 if TYPE_CHECKING:
     from .answers import Answer
     from .handling import handle
-    from .host import HOSTS
 
-__getattr__ = doors(__name__, {"answers": "Answer", "handling": "handle", "host": "HOSTS"})
-__all__ = ["HOSTS", "Answer", "handle"]
+__getattr__ = doors(__name__, {"answers": "Answer", "handling": "handle"})
+__all__ = ["Answer", "handle"]

@@ -11,9 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ..calls import Call
+from ..entry import HOSTS
 from .answers import SILENT, Answer, ShownMessages, sentences, spoken
 from .event import LARGEST, Event, Unreadable, read_event
-from .host import HOSTS
 
 if TYPE_CHECKING:
     from ..places import Place
@@ -35,10 +35,9 @@ def handle(host: str, raw: bytes, place: Place, cwd: str) -> Answer:
 
 
 def find_host(name: str) -> Host | None:
-    module = HOSTS.get(name)
-    if module is None:
+    if name not in HOSTS:
         return None
-    host: Host = import_module(f"safekept.integrations.hosts.{module}").HOST
+    host: Host = import_module(f"safekept.integrations.hosts.{name.replace('-', '_')}").HOST
     return host
 
 

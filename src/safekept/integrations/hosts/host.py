@@ -97,20 +97,6 @@ def _patched_by(command: str) -> tuple[str, ...]:
     return paths_in(command) if is_patch(command) else ()
 
 
-# The hosts that have a hook program, by the name that `safekept hook` is called with.
-
-#: name -> the file here that knows the host.
-HOSTS = {
-    "claude-code": "claude_code",
-    "codex": "codex",
-    "gemini": "gemini",
-    "hermes": "hermes",
-    "cursor": "cursor",
-    "opencode": "opencode",
-    "qwen": "qwen",
-}
-
-
 #: What hosts call the argument with which a command, or a subagent, outlives its call.
 _BACKGROUND = ("run_in_background", "is_background", "background")
 

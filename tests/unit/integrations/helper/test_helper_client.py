@@ -16,9 +16,7 @@ import pytest
 from safekept.checkpoints.store.store import Store
 from safekept.core.errors import SafekeptError
 from safekept.home.layout import load_layouts
-from safekept.integrations import entry
 from safekept.integrations.helper import client
-from safekept.integrations.hosts import HOSTS
 from safekept.settings import load_settings
 from support.commands.waiting import PATIENT, text_of
 from support.hosts.throwaway_helper import SOURCE, helper_process, program, throwaway
@@ -218,10 +216,6 @@ def test_the_lean_way_loads_only_itself(helped):
     }
     heavy = {"click", "site", "socket", "json", "re", "contextlib", "dataclasses", "typing", "subprocess"}
     assert loaded & heavy == set()
-
-
-def test_the_lean_way_knows_every_host():
-    assert set(entry.HOSTS) == set(HOSTS)
 
 
 def test_what_is_not_exactly_a_hook_or_a_prompt_goes_the_ordinary_way(helped):

@@ -13,7 +13,7 @@ import sys
 import click
 
 from safekept.core.next_step import NextStep
-from safekept.integrations.hosts.host import HOSTS
+from safekept.integrations.entry import HOSTS
 
 from ...main import program
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 
 from safekept.actions.base.context import UserContext
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 
+from ...entry import HOSTS as NAMES
 from ..host import HostSettings
-from . import claude_code, codex, cursor, gemini, hermes, opencode, qwen
 
 HOSTS: dict[str, HostSettings] = {
-    one.HOST.name: one.HOST for one in (hermes, claude_code, codex, gemini, cursor, opencode, qwen)
+    name: importlib.import_module(f".{name.replace('-', '_')}", __name__).HOST for name in NAMES
 }
 _SHORT = {"claude": "claude-code", "gemini-cli": "gemini", "qwen-code": "qwen", "hermes-agent": "hermes"}
 
