@@ -108,6 +108,7 @@ def restore_into(
     *,
     ready: Callable[[], None] | None = None,
     before: Callable[[], None] | None = None,
+    as_it_was: bool = False,
 ) -> None:
     """Make `live` hold what `staged` holds, as one transaction, in the same inode.
 
@@ -116,10 +117,29 @@ def restore_into(
     exactly what is replaced; with a rollback journal it can only look (`watch`). If one of them raises,
     the live database is as it was.
 
-    `staged` is one whole sound file of ours. Raises DatabaseDamaged where it is not; DatabaseHeld
-    where SQLite cannot do it beside those who have the database open; DatabaseLocked where they
-    left no gap for `deadline` seconds. The live database is unchanged in all of these cases.
+    `staged` is one whole sound file of ours. Raises DatabaseDamaged where it is not, before `ready` is
+    called; DatabaseHeld where SQLite cannot do it beside those who have the database open; DatabaseLocked
+    where they left no gap for `deadline` seconds. The live database is unchanged in all of these cases.
+
+    With `as_it_was`, the pages go in whatever their state: what is taken back may have been damaged before.
     """
+    if not as_it_was:
+        _refuse_damaged(staged, live)
+    with (
+        in_use(live),
+        contextlib.closing(connect(staged, "mode=ro&immutable=1")) as source,
+        contextlib.closing(connect(live, "mode=rw")) as target,
+    ):
+        _refuse_other_page_size(target, live, _page_size(source, live), deadline)
+        if ready is not None:
+            ready()
+        _copy(source, target, live, deadline, before)
+        if not as_it_was:
+            _check_restored(target, live)
+        _shrink_log(target)
+
+
+def _refuse_damaged(staged: str, live: str) -> None:
     facts = verify(staged)
     if facts.state == "damaged":
         raise DatabaseDamaged(
@@ -129,25 +149,27 @@ def restore_into(
             path=live,
             detail=facts.detail,
         )
-    with (
-        in_use(live),
-        contextlib.closing(connect(staged, "mode=ro&immutable=1")) as source,
-        contextlib.closing(connect(live, "mode=rw")) as target,
-    ):
-        _refuse_other_page_size(target, live, facts.page_size, deadline)
-        if ready is not None:
-            ready()
-        _copy(source, target, live, deadline, before)
-        state, detail = examine(target)
-        if state == "damaged":
-            raise DatabaseDamaged(
-                f"`{live}` was restored, but its check failed: {detail.splitlines()[0]}",
-                kept="The staged copy is sound and still there",
-                next_steps=("Look at the disk this database is on; then restore it again",),
-                path=live,
-                detail=detail,
-            )
-        _shrink_log(target)
+
+
+def _check_restored(target: sqlite3.Connection, live: str) -> None:
+    state, detail = examine(target)
+    if state == "damaged":
+        raise DatabaseDamaged(
+            f"`{live}` was restored, but its check failed: {detail.splitlines()[0]}",
+            kept="The staged copy is sound and still there",
+            next_steps=("Look at the disk this database is on; then restore it again",),
+            path=live,
+            detail=detail,
+        )
+
+
+def _page_size(source: sqlite3.Connection, live: str) -> int:
+    import sqlite3
+
+    try:
+        return int(source.execute("PRAGMA page_size").fetchone()[0])
+    except sqlite3.Error as error:
+        raise held(live, f"SQLite cannot read what was in it ({error})") from error
 
 
 def _refuse_other_page_size(target: sqlite3.Connection, live: str, page_size: int, deadline: float) -> None:

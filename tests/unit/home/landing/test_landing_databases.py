@@ -315,6 +315,57 @@ def test_a_database_that_stays_locked_is_refused_by_name_and_the_rest_is_taken_b
     assert texts(f"{home}/kanban.db")[0] == "old kanban 0"
 
 
+def damaged_in_use(home, scratch, journal):
+    """The bytes of a damaged database of the home, as a program has it open."""
+    path = f"{home}/state.db"
+    database(path, 400, text="mine", journal=journal)
+    with open(path, "r+b") as file:
+        file.seek(8192)
+        file.write(b"\xff" * 100)
+    return read(path)
+
+
+@pytest.mark.parametrize("journal", ["wal", "delete"])
+def test_a_damaged_copy_is_not_written_into_a_damaged_database_in_use(home, scratch, journal):
+    mine = damaged_in_use(home, scratch, journal)
+    entries = [file("config.yaml", "new"), recorded("state.db", damaged(scratch))]
+    with holding(f"{home}/state.db") as child:
+        with pytest.raises(SafekeptError) as caught:
+            landed(home, entries)
+        assert caught.value.code == "held-database"
+        assert f"process {child}" in caught.value.what
+        assert caught.value.what.endswith(
+            "what would replace it is damaged, and so cannot be written into it"
+        )
+        assert read(f"{home}/config.yaml") == b"old: 1\n"
+        assert read(f"{home}/state.db") == mine
+    result = landed(home, entries, operation="op-2")
+    assert [remark.outcome.value for remark in result.remarks] == ["damaged"]
+    assert read(f"{home}/config.yaml") == b"new"
+
+
+@pytest.mark.parametrize("journal", ["wal", "delete"])
+def test_a_damaged_database_in_use_is_taken_back_as_it_was(home, scratch, journal, monkeypatch):
+    from safekept.home.landing.swap import swap as swapping
+
+    mine = damaged_in_use(home, scratch, journal)
+
+    def fail(self):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(swapping.Swap, "_check_holders", fail)
+    with holding(f"{home}/state.db"):
+        with pytest.raises(SafekeptError) as caught:
+            landed(home, [file("config.yaml", "new"), file("state.db", database_bytes(scratch))])
+        assert caught.value.code == "no-room", caught.value.what
+        assert read(f"{home}/config.yaml") == b"old: 1\n"
+    connection = sqlite3.connect(f"{home}/state.db")
+    connection.execute("pragma wal_checkpoint(truncate)")
+    connection.close()
+    now = read(f"{home}/state.db")
+    assert now[100:4096] == mine[100:4096] and now[4096:] == mine[4096:], "not the pages that were there"
+
+
 def test_a_held_database_is_not_replaced_by_something_else_nor_removed(home, scratch):
     database(f"{home}/own.db", 10)
     with holding(f"{home}/own.db") as child:

@@ -17,7 +17,7 @@ from safekept.core.platform.syncing import sync_file
 from safekept.core.sqlite import CaptureOptions, DatabaseHeld, DatabaseLocked, Watch, restore_into, watching
 from safekept.core.sqlite.capture import capture
 from safekept.core.sqlite.descriptors import in_use
-from safekept.core.sqlite.fold import fold
+from safekept.core.sqlite.fold import DatabaseDamaged, fold
 from safekept.core.sqlite.format import connect, uses_wal
 from safekept.core.sqlite.restore import locked
 
@@ -127,6 +127,7 @@ def _keep_then_restore(
     again while writers are kept out, and the restore begins at once; where one was quicker, all of it again.
     """
     live = trees.target(step).full(step.path)
+    begun = False
 
     def keep() -> None:
         try:
@@ -136,6 +137,8 @@ def _keep_then_restore(
             raise refuse_held(step.entry, who_holds(live), reason) from lost
 
     def keep_before_change() -> None:
+        nonlocal begun
+        begun = True  # from here on the copy is known to be sound
         if not watch.wal and watch.changed():
             import sqlite3
 
@@ -173,6 +176,12 @@ def _keep_then_restore(
     except (DatabaseHeld, DatabaseLocked, HeldDatabase):
         append_note(trees.directory.record, "unpoured", step.number)  # SQLite left it as it was
         raise
+    except DatabaseDamaged as damage:
+        if begun:
+            raise
+        append_note(trees.directory.record, "unpoured", step.number)
+        reason = "what would replace it is damaged, and so cannot be written into it"
+        raise refuse_held(step.entry, who_holds(live), reason) from damage
 
 
 def _bring_mode_back(staged: str, live: str, step: Step) -> Remark | None:
@@ -198,7 +207,7 @@ def restore_kept_copy(trees: LandingTrees, record: LandingRecord, step: Step, de
         aside = trees.set_aside(step.root)
         if aside.look(step.path) is None:
             keep_live_database(trees, record, step, aside, deadline)
-        restore_into(kept.full(step.path), target.full(step.path), deadline)
+        restore_into(kept.full(step.path), target.full(step.path), deadline, as_it_was=True)
         switch_mode(target.full(step.path), mode_of_file(kept.full(step.path)))
         _set_live_metadata(target, step.path, before)
     remove(kept, step.path)

@@ -171,7 +171,7 @@ class _Back:
             self.aside.append(step.entry)
         name = f"folded-{step.number}"
         folded = fold_copy(kept, step.path, suffixes, self.trees.staged, name)
-        restore_into(folded, target.full(step.path), self.deadline)
+        restore_into(folded, target.full(step.path), self.deadline, as_it_was=True)
         for suffix in suffixes:
             remove(kept, step.path + suffix)
         remove(kept, step.path)
