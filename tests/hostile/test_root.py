@@ -505,3 +505,33 @@ def test_root_can_import_an_archive_for_somebody(world: World):
     done = world.system("honest", "import", "/srv/root/home.zip", "--force")
     assert done.returncode == 0, done.stderr
     assert os.stat(world.outside(f"{home}/SOUL.md")).st_uid == world.uid("honest")
+
+
+def test_root_imports_no_archive_that_a_link_of_somebody_else_leads_to(world: World):
+    """What lands in mallory's home is hers to read, so root may not fetch it from where she cannot."""
+    world.hermes_home("honest")
+    home = world.hermes_home("mallory")
+    world.write(f"{home}/SOUL.md", "hers\n", "mallory")
+    world.write("/home/honest/.hermes/SOUL.md", "not hers\n", "honest")
+    for user in ("honest", "mallory"):
+        made = world.system(user, "backup", "-o", f"/srv/root/{user}.zip")
+        assert made.returncode == 0, made.stderr
+    world.link("/home/mallory/link.zip", "/srv/root/honest.zip", "mallory")
+    world.link("/home/mallory/led", "/srv/root", "mallory")
+    world.link("/tmp/link.zip", "/srv/root/honest.zip", "mallory")
+    for path in ("/home/mallory/link.zip", "/home/mallory/led/honest.zip", "/tmp/link.zip"):
+        for words in (("import", path, "--force"), ("drill", path)):
+            said = answer(world.system("mallory", *words, "--json"))["error"]
+            assert isinstance(said, dict) and said["code"] == "archive-unreadable", (words, said)
+            assert "belongs to `mallory`, the file at its end does not" in said["what"], said
+        with open(world.outside(f"{home}/SOUL.md")) as file:
+            assert file.read() == "hers\n"
+    # What is hers, and a link of root's own, is imported as ever.
+    os.rename(world.outside("/srv/root/mallory.zip"), world.outside("/home/mallory/hers.zip"))
+    world.give("/home/mallory/hers.zip", "mallory")
+    world.link("/srv/root/link.zip", "/srv/root/honest.zip")
+    for path, text in (("/home/mallory/hers.zip", "hers\n"), ("/srv/root/link.zip", "not hers\n")):
+        done = world.system("mallory", "import", path, "--force")
+        assert done.returncode == 0, done.stderr
+        with open(world.outside(f"{home}/SOUL.md")) as file:
+            assert file.read() == text

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from safekept.core.next_step import NextStep
+from safekept.core.owner import foreign_owner
 from safekept.core.spelling import near_names
 
 from ..errors import NOTHING_CHANGED, ArchiveNotFound, ArchiveUnreadable, damaged
@@ -97,7 +98,30 @@ def open_handle(path: str) -> Handle:
             next_steps=("Name the archive file itself",),
             path=path,
         )
+    try:
+        _refuse_led_elsewhere(path, descriptor)
+    except BaseException:
+        os.close(descriptor)
+        raise
     return Handle(path, descriptor)
+
+
+def _refuse_led_elsewhere(path: str, descriptor: int) -> None:
+    """As root: where somebody else decides what a path leads to, it must lead to what is that user's. What
+    lands in a home can be read there, so a link could have root fetch what its maker may not read."""
+    owner = foreign_owner(path)
+    if owner is None or os.fstat(descriptor).st_uid == owner.uid:
+        return
+    raise ArchiveUnreadable(
+        f"The way to `{path}` belongs to `{owner.name}`, the file at its end does not, and this runs as root",
+        kept=NOTHING_CHANGED,
+        next_steps=(
+            "Copy the archive into a directory of root's, and name that copy",
+            f"Or run it as that user: put `{owner.in_front}` in front of it",
+        ),
+        path=path,
+        owner=owner.name,
+    )
 
 
 def _unreadable(path: str, error: OSError) -> ArchiveNotFound | ArchiveUnreadable:
