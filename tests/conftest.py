@@ -32,6 +32,8 @@ from support.offsite.servers import (  # noqa: F401 - fixtures for every test
     sftp_server,
 )
 from support.places import CHECKOUT
+from support.platforms import needs
+from support.platforms.without import KEPT, for_children_too
 from support.vault.closed import open_below
 
 HERMES = os.path.join(CHECKOUT, ".setup", "hermes", "bin", "hermes")
@@ -56,18 +58,20 @@ def pytest_configure(config: pytest.Config) -> None:
     place = os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", place or tempfile.gettempdir())
     # A directory for temporary files of its own, too: one that is everybody's shows what others leave there.
     scratch = tempfile.mkdtemp(prefix="safekept-tmp-", dir=place)
-    os.chmod(scratch, 0o1777)
+    with contextlib.suppress(PermissionError):  # a disk without modes
+        os.chmod(scratch, 0o1777)
     os.environ["TMPDIR"] = tempfile.tempdir = scratch
     home = tempfile.mkdtemp(prefix="safekept-test-home-")
-    config.stash[HOME] = scratch
+    config.stash[HOME], config.stash[PROCESS] = scratch, os.getpid()
     os.environ["HOME"] = home
     for name in list(os.environ):
-        if name.startswith("SAFEKEPT_TEST_"):
+        if name.startswith("SAFEKEPT_TEST_") or name == KEPT:
             continue  # for the tests themselves
         if name in OF_THE_USER or name.startswith(("SAFEKEPT_", "HERMES_", "CODEX_", "CLAUDE_", "GEMINI_")):
             del os.environ[name]
     if shutil.which("crontab"):
         os.environ["PATH"] = f"{empty_crontab(scratch)}:{os.environ['PATH']}"
+    for_children_too()
     # A hook leaves a helper behind for the next one; a test that wants one starts and stops it itself.
     os.environ["SAFEKEPT_HELPER"] = "0"
 
@@ -105,6 +109,7 @@ ROOM_IN_MEMORY = 6 << 30
 #: As little as still counts as a passphrase and not as a generated key.
 QUICK_PASSPHRASE = vault_keys.Cost(16384, 8, 1)
 HOME = pytest.StashKey[str]()
+PROCESS = pytest.StashKey[int]()
 
 # How long an example takes says more about the machine than about us. In CI everybody has the same examples,
 # so that a red run is the change's and not the dice's.
@@ -115,7 +120,8 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") == "true" else "he
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    if HOME in config.stash:
+    # A child that a test forked, and that got out of it, may not take everybody's directory away.
+    if HOME in config.stash and config.stash[PROCESS] == os.getpid():
         open_below(config.stash[HOME])
         shutil.rmtree(config.stash[HOME], ignore_errors=True)
 
@@ -137,6 +143,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left:
         config.hook.pytest_deselected(items=left)
         items[:] = chosen
+    missing = needs.lacking(config.stash[HOME])
+    for item in items:
+        needs.mark(item, missing)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

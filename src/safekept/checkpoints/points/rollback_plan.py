@@ -99,6 +99,8 @@ LEFT = {
     "then-left-out": "was there at the checkpoint and was not saved then",
     "in-the-way": "something that stays stands in its place",
     "case": "its name differs only in case from another, and this disk takes both for one",
+    "no-symlinks": "a symbolic link, and this disk has none",
+    "no-such-name": "this disk cannot hold such a name",
     "held": "a database that a program has open",
     "changed": "changed while the rollback ran",
     "damaged": "its content is missing from the store, or damaged",
@@ -120,7 +122,7 @@ OWN = "."
 #: What was left although it should have come back, or gone.
 _INCOMPLETE = (
     *("damaged", "changed", "held", "case", "in-the-way", "mount", "not-permitted", "unreadable", "not-set"),
-    "hidden-shut",
+    *("hidden-shut", "no-symlinks", "no-such-name"),
 )
 #: What stays because it is somebody's later work, or is never written by anybody but git.
 _THEIRS = ("mine", "since", "git")

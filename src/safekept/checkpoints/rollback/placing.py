@@ -79,12 +79,22 @@ def make(ground: ProjectTree, change: Change) -> str:
     try:
         return _MAKE[change.kind](ground, change)
     except (FileNotFoundError, NotADirectoryError):
-        # What it stands in is gone, or is no directory any more.
-        return "" if change.kind in ("take", "rmdir", "set") else "in-the-way"
+        if change.kind in ("take", "rmdir", "set"):
+            return ""
+        return "no-such-name" if _could_be_there(ground, change.path) else "in-the-way"
     except OSError as error:
         if error.errno in (errno.EBUSY, errno.EXDEV):
             return "mount"
+        if error.errno in (errno.EILSEQ, errno.EINVAL) and change.kind in ("mkdir", "put"):
+            return "no-such-name"
         raise
+
+
+def _could_be_there(ground: ProjectTree, path: str) -> bool:
+    """Whether what it stands in is there: then it is the name that the disk refuses, as exFAT does `a:b`."""
+    above = path.rpartition("/")[0]
+    facts = ground.look(above) if above else None
+    return not above or (facts is not None and stat.S_ISDIR(facts.st_mode))
 
 
 def take_back(ground: ProjectTree, change: Change) -> None:
@@ -156,8 +166,14 @@ def _make_swap(ground: ProjectTree, change: Change) -> str:
         return ""
     if staged is None or staged.st_ino != change.new:
         return "changed"
-    linked = ground.look(change.aside + "-old") is not None  # killed in the two-step exchange
-    if now is None or not change.old.matches(now, moved=linked):
+    linked = ground.look(change.aside + "-old") is not None  # killed in an exchange of several steps
+    if linked and now is None:
+        ground.move(change.aside + "-old", change.path)
+        now, linked = ground.look(change.path), False
+        moved = True
+    else:
+        moved = linked
+    if now is None or not change.old.matches(now, moved=moved):
         return "changed"
     if linked:
         parent, last = ground.parent(change.aside + "-old")
@@ -170,10 +186,12 @@ def _make_swap(ground: ProjectTree, change: Change) -> str:
 
 
 def _back_swap(ground: ProjectTree, change: Change) -> None:
-    now = ground.look(change.path)
+    now, between = ground.look(change.path), change.aside + "-old"
+    if now is None and ground.look(between) is not None:
+        ground.move(between, change.path)
+        return
     if now is None or now.st_ino != change.new:
         return
-    between = change.aside + "-old"
     if ground.look(change.aside) is None and ground.look(between) is not None:
         ground.move(between, change.aside)
     if ground.look(change.aside) is not None:

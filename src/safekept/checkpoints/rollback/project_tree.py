@@ -13,8 +13,8 @@ from safekept.core.errors import SafekeptError
 from safekept.core.files import temporary_name
 from safekept.core.files.tree import LinkSafeTree, change_mode
 from safekept.core.next_step import NextStep
-from safekept.core.platform.filesystems import Folding, folding_of
-from safekept.core.platform.renaming import exchange, rename_new
+from safekept.core.platform.filesystems import NO_HARD_LINKS, Folding, folding_of
+from safekept.core.platform.renaming import Place, exchange, rename_new
 
 from ..checkpoint import FileState
 from ..points.rollback_plan import Step, parents
@@ -159,18 +159,42 @@ class ProjectTree(LinkSafeTree):
         with contextlib.suppress(FileNotFoundError):
             os.stat(new[1], dir_fd=new[0], follow_symlinks=False)
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
-        os.rename(old[1], new[1], src_dir_fd=old[0], dst_dir_fd=new[0])
+        _rename(old, new)
 
     def exchange(self, one: str, other: str) -> None:
         """Swap two names in one instant: at no time is either missing.
 
         Where the filesystem has no such call, `other` is replaced atomically and what it was lies under
-        `one` a moment later; a kill in between leaves it under `one` + "-old".
+        `one` a moment later; a kill in between leaves it under `one` + "-old". Where a file cannot have two
+        names either (exFAT), `other` is missing for that moment.
         """
         first, second = self.both_parents(one, other)
         if exchange(first, second):
             return
-        between = first[1] + "-old"
-        os.link(second[1], between, src_dir_fd=second[0], dst_dir_fd=first[0], follow_symlinks=False)
-        os.rename(first[1], second[1], src_dir_fd=first[0], dst_dir_fd=second[0])
-        os.rename(between, first[1], src_dir_fd=first[0], dst_dir_fd=first[0])
+        between = (first[0], first[1] + "-old")
+        if _second_name(second, between):
+            _rename(first, second)
+        else:
+            _rename(second, between)
+            try:
+                _rename(first, second)
+            except OSError:
+                with contextlib.suppress(OSError):  # taking back finds it there as well
+                    _rename(between, second)
+                raise
+        _rename(between, first)
+
+
+def _rename(old: Place, new: Place) -> None:
+    os.rename(old[1], new[1], src_dir_fd=old[0], dst_dir_fd=new[0])
+
+
+def _second_name(of: Place, name: Place) -> bool:
+    """False where the filesystem gives a file one name only."""
+    try:
+        os.link(of[1], name[1], src_dir_fd=of[0], dst_dir_fd=name[0], follow_symlinks=False)
+    except OSError as error:
+        if error.errno in NO_HARD_LINKS:
+            return False
+        raise
+    return True

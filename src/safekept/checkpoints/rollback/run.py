@@ -17,6 +17,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import fsync_directory, write_all
 from safekept.core.next_step import NextStep
+from safekept.core.platform.filesystems import NO_SYMBOLIC_LINKS
 from safekept.core.platform.syncing import sync_file, sync_filesystem
 from safekept.core.records import dataclass
 
@@ -35,9 +36,10 @@ from .proving import Damaged, FileContents, open_elsewhere
 def stage(ground: ProjectTree, contents: FileContents, prepared: Prepared, listener: Listener) -> None:
     """Write every new content under its name of ours, with its mode and time, and make it durable.
 
-    What the store cannot give back whole is left out, and listed. Raises OSError.
+    What the store cannot give back whole, and a link on a disk without links, is left out, and listed.
+    Raises OSError.
     """
-    damaged = []
+    dropped = []
     waiting = [change for change in prepared.changes if change.aside in prepared.content]
     few = len(waiting) <= 32
     for number, change in enumerate(waiting):
@@ -46,9 +48,13 @@ def stage(ground: ProjectTree, contents: FileContents, prepared: Prepared, liste
             change.new = _stage_one(ground, contents, change, prepared.content[change.aside], few)
         except Damaged as error:
             ground.unlink(change.aside)
-            damaged.append((change.path, str(error)))
-    for path, why in damaged:
-        prepared.drop(path, "damaged", why)
+            dropped.append((change.path, "damaged", str(error)))
+        except OSError as error:
+            if prepared.content[change.aside].kind != "symlink" or error.errno not in NO_SYMBOLIC_LINKS:
+                raise
+            dropped.append((change.path, "no-symlinks", ""))
+    for path, reason, detail in dropped:
+        prepared.drop(path, reason, detail)
 
 
 def _stage_one(

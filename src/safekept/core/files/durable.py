@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterator
 
 from ..errors import SafekeptError
+from ..platform.filesystems import NO_HARD_LINKS
 from ..platform.syncing import sync_file
 from ..processes.process import left_behind, owner_mark
 
@@ -196,10 +197,6 @@ def free_bytes(path: str) -> int:
     return facts.f_bavail * facts.f_frsize
 
 
-#: What a filesystem without hard links answers: FAT, some network shares.
-_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS)
-
-
 def link_once(temporary: str, place: str) -> None:
     """Give a finished file its name, unless the name is taken: FileExistsError, and nothing is replaced."""
     try:
@@ -207,7 +204,7 @@ def link_once(temporary: str, place: str) -> None:
     except FileExistsError:
         raise
     except OSError as error:
-        if error.errno not in _NO_LINKS:
+        if error.errno not in NO_HARD_LINKS:
             raise
         # Without links a second look has to do.
         if os.path.lexists(place):

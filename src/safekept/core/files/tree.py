@@ -110,6 +110,10 @@ class LinkSafeTree:
             return os.stat(name, dir_fd=parent, follow_symlinks=False)
         except NOT_THERE:
             return None
+        except OSError as error:
+            if error.errno == errno.EILSEQ:  # bytes that this disk has no name for
+                return None
+            raise
 
     def open(self, path: str) -> int:
         """A file for reading, never through a link, never waiting for a pipe."""

@@ -8,6 +8,7 @@ of one disk are taken for two disks. Which names fall into one is asked of the d
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator
 
@@ -17,6 +18,10 @@ from .system import has, output_of
 _TABLE = "/proc/self/mountinfo"
 #: `/dev/disk3s5 on / (apfs, local)`; `proc on /proc type proc (rw)`
 _LINE = r"(.*?) on (.*?)(?: type (\S+))? \(([^,)]*)"
+#: What a filesystem says that cannot give a file a second name, or no more of them: FAT, exFAT, some shares.
+NO_HARD_LINKS = frozenset({errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+#: And one that has no symbolic links.
+NO_SYMBOLIC_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 #: No disk is stacked deeper: a partition, in a RAID, in a volume, encrypted.
 _DEEPEST = 8
 

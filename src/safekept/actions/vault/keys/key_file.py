@@ -7,13 +7,12 @@ may be the only copy of the key to somebody's history.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import stat
 from typing import TYPE_CHECKING, Self
 
 from safekept.core.errors import SafekeptError
-from safekept.core.files import fsync_directory, temporary_name, write_all
+from safekept.core.files import fsync_directory, link_once, temporary_name, write_all
 from safekept.core.platform.syncing import sync_file
 
 from .passphrase import LONGEST, SAFE, BadKey, secret_from_text
@@ -103,7 +102,7 @@ def write_key_once(path: str, text: str) -> bool:
                 sync_file(descriptor)
             finally:
                 os.close(descriptor)
-            _link_once(temporary, path)
+            link_once(temporary, path)
         finally:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary)
@@ -118,20 +117,6 @@ def write_key_once(path: str, text: str) -> bool:
             key_file=path,
         ) from error
     return True
-
-
-def _link_once(temporary: str, path: str) -> None:
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        raise
-    except OSError as error:
-        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS):
-            raise
-        # FAT and some network filesystems have no links: look, then rename.
-        if os.path.lexists(path):
-            raise FileExistsError(path) from error
-        os.rename(temporary, path)
 
 
 def durable_directory(path: str) -> None:

@@ -17,7 +17,8 @@ from safekept.core.platform.syncing import sync_filesystem
 from .keeping import Kept
 from .locating import is_head, is_whole
 from .moves import RepositoryPlan
-from .restoring import RepositoryRestored, put_file, wanted_then
+from .putting import put_file
+from .restoring import RepositoryRestored, wanted_then
 from .state import DOT_GIT, FILE, HEAD, INDEX, LOG, REF, REMOTE, STASH, RepositoryState, blob_of
 
 _WAIT = 1800.0

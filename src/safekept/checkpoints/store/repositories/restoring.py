@@ -16,15 +16,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 
-from safekept.core.files import fsync_directory, sweep_temporaries, temporary_name, write_all
+from safekept.core.files import sweep_temporaries, temporary_name
 from safekept.core.files.small import is_short
 from safekept.core.files.tree import LinkSafeTree
-from safekept.core.platform.syncing import sync_file
 from safekept.core.records import dataclass
 
 from ..git import find_git
 from .keeping import HELD, Kept, WantedObjects, run_bounded
 from .moves import Move, RepositoryPlan
+from .putting import put_file, put_index
 from .reading import OBJECT_NAME
 from .state import FILE, HEAD, INDEX, LOG, OBJECTS, REF, STASH, RepositoryState, blob_of
 
@@ -279,44 +279,6 @@ def stashes_in(log: bytes) -> list[str]:
     """The objects of a stash log, the oldest first."""
     fields = [line.split(" ", 2) for line in log.decode("utf-8", "replace").split("\n")]
     return [parts[1] for parts in fields if len(parts) == 3 and OBJECT_NAME.fullmatch(parts[1])]
-
-
-def put_file(base: str, name: str, data: bytes, mode: int) -> None:
-    """A file below a directory, whole under its final name; no link is followed. Raises OSError."""
-    with LinkSafeTree(base, make=True) as tree:
-        parent, last = tree.parent(name)
-        temporary = os.path.basename(temporary_name(base))
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(temporary, flags, 0o600, dir_fd=parent)
-        try:
-            try:
-                write_all(descriptor, data)
-                os.fchmod(descriptor, mode & 0o777)
-                sync_file(descriptor)
-            finally:
-                os.close(descriptor)
-            os.rename(temporary, last, src_dir_fd=parent, dst_dir_fd=parent)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary, dir_fd=parent)
-            raise
-        fsync_directory(os.path.dirname(os.path.join(base, name)))
-
-
-def put_index(git: str, data: bytes) -> None:
-    """The index, under git's own lock: where another git is at work, that one goes first. Raises OSError."""
-    lock, place, own = (os.path.join(git, name) for name in ("index.lock", "index", "index.safekept"))
-    # A lock that a killed one of ours left is the same file as its draft; any other is somebody else's.
-    with contextlib.suppress(OSError):
-        if os.path.samestat(os.lstat(lock), os.lstat(own)):
-            os.unlink(lock)
-    put_file(git, "index.safekept", data, 0o644)
-    try:
-        os.link(own, lock)
-        os.rename(lock, place)
-    finally:
-        os.unlink(own)
-    fsync_directory(git)
 
 
 @contextlib.contextmanager

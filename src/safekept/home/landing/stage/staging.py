@@ -8,7 +8,6 @@ There is no fsync per file; one sync of the filesystem follows before the first 
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import os
 import threading
@@ -20,6 +19,7 @@ from typing import Any
 from safekept.core.entries import ZEROS, Content, Entry, EntryLost, Kind, Outcome, Remark, Source
 from safekept.core.events import Event, Listener
 from safekept.core.files import write_all
+from safekept.core.platform.filesystems import NO_SYMBOLIC_LINKS
 from safekept.core.platform.syncing import start_writeback
 from safekept.core.records import dataclass
 from safekept.core.sqlite import is_database
@@ -32,8 +32,6 @@ from ..tree import Tree
 from .comparing import untouched
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-#: What exFAT, FAT and some network shares answer; Linux's own FAT says EPERM.
-_WITHOUT_SYMLINKS = (errno.ENOSYS, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP)
 NO_SYMLINKS = "this filesystem has no symbolic links"
 _HOLE = 64 << 10
 _EVENTS_EVERY = 4 << 20
@@ -112,7 +110,7 @@ class Stager:
         try:
             os.symlink(item.target, name, dir_fd=self.directory)
         except OSError as error:
-            if error.errno in _WITHOUT_SYMLINKS:
+            if error.errno in NO_SYMBOLIC_LINKS:
                 return False
             raise
         os.utime(name, ns=(item.mtime_ns, item.mtime_ns), dir_fd=self.directory, follow_symlinks=False)

@@ -14,11 +14,12 @@ import stat
 from safekept.core.entries import CHUNK
 from safekept.core.files import write_all
 from safekept.core.files.tree import change_mode
+from safekept.core.platform.filesystems import NO_HARD_LINKS
 from safekept.core.platform.syncing import sync_file
 
 from ..tree import Tree
 
-_NO_LINKS = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+_NO_LINKS = NO_HARD_LINKS | {errno.EXDEV}
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
