@@ -22,6 +22,8 @@ from safekept.actions.keeper.keeper_status import keeper_status
 from safekept.actions.keeper.program_trust import writable_part
 from safekept.keeper.client import Keeper
 from safekept.keeper.units import unit_files
+from safekept.schedule.hosts import systemd
+from safekept.schedule.hosts.call import Call
 from support.commands.waiting import wait_until
 from support.keeper.keepers import name_of, read_all, store_all
 from support.users.contexts import throwaway
@@ -115,6 +117,74 @@ def test_install_serve_and_remove(roots_own):
         assert "safekept-keeper" not in file.read()
 
 
+def test_the_nightly_run_of_a_user_is_roots_and_outlives_what_her_agent_deletes(roots_own):
+    """One installer, one store: the line that cron was given takes her snapshot, and the keeper has it."""
+    world = roots_own
+    world.let_all_run_it()
+    world.directory("/etc/cron.d")
+    home = world.hermes_home("honest")
+    unknown = world.safekept("keeper", "install", "--yes", "--user-name", "nobody-here")
+    assert unknown.returncode == 1 and "no user `nobody-here`" in unknown.stderr
+    assert not os.path.exists(world.outside(STORE))
+    done = world.safekept("keeper", "install", "--yes", "--user-name", "honest")
+    assert done.returncode == 0, done.stderr
+    table = world.outside("/etc/cron.d/safekept-nightly-honest")
+    assert os.stat(table).st_uid == 0 and os.stat(table).st_mode & 0o777 == 0o644
+    with open(table, encoding="utf-8") as file:
+        at_night, every_hour = (line for line in file if " honest env " in line)
+    assert at_night.startswith("30 3 * * * honest ") and every_hour.split()[1:5] == ["*"] * 4
+    command = every_hour.split(" honest ", 1)[1]
+    hers = {"HOME": "/home/honest", "SAFEKEPT_HELPER": "0"}
+
+    def wakes():
+        return world.run("sh", "-c", command, user="honest", environment=hers)
+
+    def says(*words: str):
+        return world.run(*world.program(), *words, user="honest", environment=hers)
+
+    serving = world.start(*world.program(), "keeper", "serve", user="")
+    try:
+        socket = world.outside("/run/safekept-keeper/socket")
+        wait_until(lambda: os.path.exists(socket), "the socket")
+
+        def points() -> int:
+            def asked() -> int:
+                with Keeper(socket) as keeper:
+                    return int((keeper.hello()["newest"] or {"points": 0})["points"])
+
+            return int(as_nobody(asked, world.uid("honest")))
+
+        night = wakes()
+        assert night.returncode == 0, night.stdout + night.stderr
+        wait_until(lambda: points() == 1, "her snapshot at the keeper")
+        shown = answer(says("schedule", "show", "--json"))
+        assert shown["installed"]["user"] == "honest" and shown["installed"]["host"] == "cron"
+        assert answer(says("status", "--json"))["schedule"]["installed"] == "cron"
+        assert "Installed with cron, by root" in says("schedule", "show").stdout
+        soul = world.outside(f"{home}/SOUL.md")
+        with open(soul, "rb") as file:
+            before = file.read()
+        for line in (f"rm -f {table}", "crontab -r", "chmod -R u+w ~; rm -rf ~/.[a-z]* ~/*"):
+            world.run("sh", "-c", line, user="honest", environment=hers)
+        assert not os.path.exists(soul) and os.path.exists(table)
+        again = says("schedule", "remove", "--yes")
+        assert again.returncode != 0 and os.path.exists(table)
+        wakes()  # the next hour comes before anybody looks
+        back = says("rebuild", "--yes")
+        assert back.returncode == 0, back.stdout + back.stderr
+        with open(soul, "rb") as file:
+            assert file.read() == before
+        assert wakes().returncode == 0
+    finally:
+        serving.terminate()
+        serving.wait(60)
+    leaves = says("uninstall", "--dry-run")
+    assert "sudo safekept keeper remove --user-name honest" in " ".join(leaves.stdout.split())
+    done = world.safekept("keeper", "remove", "--yes", "--user-name", "honest")
+    assert done.returncode == 0 and not os.path.exists(table) and os.path.isdir(world.outside(STORE))
+    assert answer(says("schedule", "show", "--json"))["installed"] is None
+
+
 def _context(socket: str):
     """Of somebody without a home: only the keeper is asked."""
     with tempfile.TemporaryDirectory() as place:
@@ -192,20 +262,30 @@ def test_with_systemd_its_units_are_written_started_and_taken_back(roots_own):
     world.directory("/etc/systemd/system")
     world.write("/srv/bin/systemctl", SYSTEMCTL, mode=0o755)
     path = {"PATH": "/srv/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
-    done = world.safekept("keeper", "install", "--yes", environment=path)
+    done = world.safekept("keeper", "install", "--yes", "--user-name", "honest", environment=path)
     assert done.returncode == 0, done.stderr
+    asked = [
+        "daemon-reload",
+        "enable --now safekept-keeper.socket",
+        "stop safekept-keeper.service",
+        "daemon-reload",
+        "enable --now safekept-nightly-honest.timer",
+    ]
     with open(world.outside("/srv/systemctl")) as file:
-        assert file.read().splitlines() == [
-            "daemon-reload",
-            "enable --now safekept-keeper.socket",
-            "stop safekept-keeper.service",
-        ]
-    for name in ("safekept-keeper.socket", "safekept-keeper.service"):
-        assert os.stat(world.outside(f"/etc/systemd/system/{name}")).st_mode & 0o777 == 0o644
+        assert file.read().splitlines() == asked
+    for name in ("keeper.socket", "keeper.service", "nightly-honest.timer", "nightly-honest.service"):
+        assert os.stat(world.outside(f"/etc/systemd/system/safekept-{name}")).st_mode & 0o777 == 0o644
+    with open(world.outside("/etc/systemd/system/safekept-nightly-honest.service")) as file:
+        assert "\nUser=honest\n" in file.read()
+    again = answer(world.safekept("keeper", "install", "--dry-run", "--json", environment=path))
+    assert [one["user"] for one in again["nightly"]] == ["honest"], "an upgrade goes on with it"
     world.write("/etc/systemd/system/safekept-keeper.socket", "[Socket]\n# mine\n")
     done = world.safekept("keeper", "remove", "--yes", environment=path)
     assert done.returncode == 3 and "somebody else wrote it" in done.stdout
     assert not os.path.exists(world.outside("/etc/systemd/system/safekept-keeper.service"))
+    assert not os.path.exists(world.outside("/etc/systemd/system/safekept-nightly-honest.timer"))
+    with open(world.outside("/srv/systemctl")) as file:
+        assert "disable --now safekept-nightly-honest.timer" in file.read().splitlines()
     assert os.path.exists(world.outside("/etc/systemd/system/safekept-keeper.socket"))
 
 
@@ -214,10 +294,12 @@ def test_systemd_understands_the_units(tmp_path):
     if program is None:
         missing_part("systemd-analyze")
     paths = []
-    for path, text in unit_files(("/bin/true",), str(tmp_path)).items():
+    nightly = Call(("/bin/true", "schedule"), user="root", home="/root", as_user=True)
+    units = unit_files(("/bin/true",), str(tmp_path)) | systemd.unit_files(nightly, str(tmp_path))
+    for path, text in units.items():
         with open(path, "w") as file:
             file.write(text.replace("=safekept-keeper\n", "=root\n"))
         paths.append(path)
     done = subprocess.run([program, "verify", *paths], capture_output=True, text=True, timeout=60)
-    ours = [line for line in done.stderr.splitlines() if "safekept-keeper" in line]
+    ours = [line for line in done.stderr.splitlines() if "safekept-" in line]
     assert ours == [] and done.returncode == 0, done.stderr

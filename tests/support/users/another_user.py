@@ -29,10 +29,10 @@ def as_another_user(*reachable: str, user: int = NOBODY) -> list[str]:
     script = ["set -e", f"mount -t tmpfs -o mode=755 tmpfs {_STAGE}"]
     for number, path in enumerate(paths):
         script += [f"mkdir {_STAGE}/{number}", f"mount --rbind {shlex.quote(path)} {_STAGE}/{number}"]
-    for closed in sorted({top for path in paths if (top := _closed(path))}):
+    for closed in sorted({top for path in paths if (top := closed_above(path))}):
         script.append(f"mount -t tmpfs -o mode=755 tmpfs {shlex.quote(closed)}")
         for number, path in enumerate(paths):
-            if _closed(path) == closed:
+            if closed_above(path) == closed:
                 script += [
                     f"mkdir -p {shlex.quote(path)}",
                     f"mount --rbind {_STAGE}/{number} {shlex.quote(path)}",
@@ -51,7 +51,7 @@ def give(path: str, user: int = NOBODY) -> str:
     return path
 
 
-def _closed(path: str) -> str:
+def closed_above(path: str) -> str:
     """The topmost directory above a path that others may not enter; empty where all may be entered."""
     parts = path.split(os.sep)
     above = (os.sep.join(parts[:length]) or os.sep for length in range(1, len(parts)))

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from conftest import missing_part
 from support.home.homes import make_hermes_home
 from support.places import CHECKOUT
+from support.users.another_user import closed_above
 
 #: Directories of the test, and what they are inside; /tmp comes last, since the others may lie in it.
 PLACES = {
@@ -37,9 +38,15 @@ STAGE = "/mnt"
 ENTER = """
 set -e
 if [ -n "${CHECKOUT-}" ]; then mount --bind "$CHECKOUT" "$STAGE"; fi
+if [ -n "${CLOSED-}" ]; then
+    mount --bind "$PYTHON" /media
+    mount -t tmpfs -o mode=755 tmpfs "$CLOSED"
+    mkdir -p "$PYTHON"
+    mount --bind /media "$PYTHON"
+fi
 for pair in $BINDINGS; do mount --bind "${pair%%=*}" "${pair#*=}"; done
 if [ -n "${CHECKOUT-}" ]; then mkdir -p "$CHECKOUT"; mount --bind "$STAGE" "$CHECKOUT"; fi
-unset BINDINGS CHECKOUT STAGE
+unset BINDINGS CHECKOUT STAGE CLOSED PYTHON
 exec "$@"
 """
 
@@ -48,7 +55,7 @@ class World:
     """The machine. `honest` and `mallory` live on it; root keeps something precious below /srv."""
 
     def __init__(self, place: str) -> None:
-        self.place, self._checkout = place, CHECKOUT
+        self.place, self._checkout, self._for_all = place, CHECKOUT, False
         for name in PLACES:
             os.makedirs(os.path.join(place, name))
         for name in ("tmp", "var-tmp"):
@@ -162,6 +169,11 @@ class World:
         """From now on the program lies where only root can write, whatever is above this checkout."""
         self._checkout = STAGE
 
+    def let_all_run_it(self) -> None:
+        """The same, and its users reach the interpreter: that may lie below a closed directory."""
+        self.use_roots_own()
+        self._for_all = True
+
     def system(self, user: str, *words: str, patience: float = 300):
         """safekept as root, for the home of that user, with the stores of the system."""
         return self.safekept(*words, environment={"SAFEKEPT_SYSTEM_USER": user}, patience=patience)
@@ -192,6 +204,9 @@ class World:
         if self._checkout == STAGE or any(CHECKOUT.startswith(inside + "/") for inside in PLACES.values()):
             # A clone that stands where the world lays something over it is seen through it.
             found |= {"CHECKOUT": CHECKOUT, "STAGE": STAGE}
+        python = os.path.dirname(os.path.dirname(os.path.realpath(sys.executable)))
+        if self._for_all and (closed := closed_above(python)):
+            found |= {"PYTHON": python, "CLOSED": closed}
         return found
 
 

@@ -9,7 +9,7 @@ import os
 import pwd
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import field
 
 from safekept.core.errors import SafekeptError
@@ -19,10 +19,15 @@ from safekept.core.records import dataclass
 from safekept.keeper.store import KEEP_DAYS, STORE, KeeperStore, Limits, default_quota
 from safekept.keeper.units import AFTER, DIRECTORY, MARK, RESTART, START, STOP, USER, unit_files
 
+from ..schedule.host import Machine
+from ..schedule.install import Installation
+from ..schedule.of_machine import plan_nightly, runs_of_machine
+
 #: Runs a program; its status and what it printed.
 Runner = Callable[[Sequence[str]], tuple[int, str]]
 _PATIENCE = 120.0
 _SYSTEMD = "/run/systemd/system"
+_NIGHTLY_MARK = MARK.removeprefix("# ")
 _ADD_USER = ("useradd", "--system", "--home-dir", STORE, "--no-create-home", "--shell", "/usr/sbin/nologin")
 
 
@@ -42,6 +47,7 @@ class KeeperPlan:
     program: tuple[str, ...]
     makes_user: bool
     files: dict[str, str] = field(default_factory=dict)  # path -> text; none without systemd
+    nightly: tuple[Installation, ...] = ()  # the run of each user whom root looks after
 
     @property
     def serve(self) -> tuple[str, ...]:
@@ -57,6 +63,7 @@ class KeeperPlan:
             "keep_days": self.limits.keep_days,
             "files": self.files,
             "serve": list(self.serve) if not self.files else None,
+            "nightly": [{"user": one.user, "host": one.host, "files": one.files} for one in self.nightly],
         }
 
 
@@ -77,8 +84,14 @@ def run_command(words: Sequence[str]) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-def plan_keeper(program: tuple[str, ...], quota: int = 0, keep_days: float = 0.0) -> KeeperPlan:
-    """What to make here. Changes nothing."""
+def plan_keeper(
+    machine: Machine,
+    program: tuple[str, ...],
+    users: Collection[str] = (),
+    quota: int = 0,
+    keep_days: float = 0.0,
+) -> KeeperPlan:
+    """What to make here. Changes nothing. `users`: who gets a nightly run, besides those who have one."""
     above = STORE if os.path.isdir(STORE) else os.path.dirname(STORE)
     earlier = KeeperStore(STORE).limits if os.path.isdir(STORE) else None
     limits = Limits(
@@ -86,7 +99,30 @@ def plan_keeper(program: tuple[str, ...], quota: int = 0, keep_days: float = 0.0
         keep_days or (earlier.keep_days if earlier else KEEP_DAYS),
     )
     systemd = os.path.isdir(_SYSTEMD)
-    return KeeperPlan(limits, program, not _user_exists(), unit_files(program) if systemd else {})
+    files = unit_files(program) if systemd else {}
+    there = [one for one in runs_of_machine(_NIGHTLY_MARK) if one not in users and _exists(one)]
+    nightly = tuple(_nightly(machine, program, one) for one in (*users, *there))
+    return KeeperPlan(limits, program, not _exists(USER), files, nightly)
+
+
+def _nightly(machine: Machine, program: tuple[str, ...], user: str) -> Installation:
+    if not _exists(user):
+        raise KeeperNotInstalled(
+            f"There is no user `{user}` on this machine",
+            kept="Nothing was installed",
+            next_steps=("Name a user who is in `getent passwd`",),
+            user=user,
+        )
+    plan = plan_nightly(machine, program, user, _NIGHTLY_MARK)
+    for path in plan.files:
+        if os.path.lexists(path) and _NIGHTLY_MARK.encode() not in _content(path):
+            raise KeeperNotInstalled(
+                f"`{path}` exists, and safekept did not write it",
+                kept="It was left as it is; nothing was installed",
+                next_steps=("Move it away, then run the command again",),
+                path=path,
+            )
+    return plan
 
 
 def install(plan: KeeperPlan, run: Runner = run_command) -> None:
@@ -109,6 +145,12 @@ def install(plan: KeeperPlan, run: Runner = run_command) -> None:
         for words in START:
             _expect(run, words)
         run(RESTART)
+    for nightly in plan.nightly:
+        for path, text in nightly.files.items():
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            durable_write(path, text.encode(), 0o644)
+        for command in nightly.start:
+            _expect(run, command)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,21 +160,28 @@ class KeeperRemoval:
     files: tuple[str, ...]  # unit files of ours
     left: tuple[str, ...]  # those that somebody else wrote
     store: str  # "" where there is none
+    nightly: dict[str, list[str]] = field(default_factory=dict)  # user -> files of ours
 
     def as_dict(self) -> dict[str, object]:
-        return {"files": list(self.files), "left": list(self.left), "store": self.store or None}
+        return {
+            "files": list(self.files),
+            "left": list(self.left),
+            "store": self.store or None,
+            "nightly": self.nightly,
+        }
 
 
-def plan_removal() -> KeeperRemoval:
+def plan_removal(users: Collection[str] = ()) -> KeeperRemoval:
+    """All of it; with `users`, their nightly runs alone."""
+    nightly = runs_of_machine(_NIGHTLY_MARK)
+    if users:
+        return KeeperRemoval((), (), "", {user: nightly[user] for user in users if user in nightly})
     ours: list[str] = []
     others: list[str] = []
     for path in unit_files(("safekept",), DIRECTORY):
-        try:
-            content = read_regular(path)
-        except OSError:
-            continue
-        (ours if content.startswith(MARK.encode()) else others).append(path)
-    return KeeperRemoval(tuple(ours), tuple(others), STORE if os.path.isdir(STORE) else "")
+        if content := _content(path):
+            (ours if content.startswith(MARK.encode()) else others).append(path)
+    return KeeperRemoval(tuple(ours), tuple(others), STORE if os.path.isdir(STORE) else "", nightly)
 
 
 def remove(plan: KeeperRemoval, *, store: bool, run: Runner = run_command) -> list[str]:
@@ -145,6 +194,14 @@ def remove(plan: KeeperRemoval, *, store: bool, run: Runner = run_command) -> li
             said = " ".join(text.split())[:200]
             remarks.append(f"`{' '.join(words)}` ended with status {code}: {said}")
 
+    for files in plan.nightly.values():
+        timers = [os.path.basename(path) for path in files if path.endswith(".timer")]
+        for timer in timers:
+            attempt("systemctl", "disable", "--now", timer)
+        for path in files:
+            remove_quietly(path)
+        if timers:
+            attempt(*AFTER)
     if plan.files:
         for words in STOP:
             attempt(*words)
@@ -155,17 +212,24 @@ def remove(plan: KeeperRemoval, *, store: bool, run: Runner = run_command) -> li
         shutil.rmtree(STORE, ignore_errors=True)
         if os.path.lexists(STORE):
             remarks.append(f"`{STORE}` could not be deleted whole")
-        if _user_exists():
+        if _exists(USER):
             attempt("userdel", USER)
     return remarks
 
 
-def _user_exists() -> bool:
+def _exists(user: str) -> bool:
     try:
-        pwd.getpwnam(USER)
+        pwd.getpwnam(user)
     except KeyError:
         return False
     return True
+
+
+def _content(path: str) -> bytes:
+    try:
+        return read_regular(path)
+    except OSError:
+        return b""
 
 
 def _expect(run: Runner, words: Sequence[str]) -> None:

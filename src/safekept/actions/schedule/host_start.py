@@ -14,6 +14,7 @@ from safekept.core.objects import program_for
 from safekept.core.owner import by_root
 from safekept.core.platform.processes import name_of_process, numbers, program_and_user
 from safekept.schedule.hosts import cron
+from safekept.schedule.hosts.nightly import PREFIX
 from safekept.schedule.tasks import Cadence, Plan
 
 from ..base.context import UserContext
@@ -89,9 +90,14 @@ def other_times(context: UserContext, found: Installed | None, machine: Machine 
     machine = machine or Machine(context.caller.environment, context.places.user_home, "")
     wanted = (context.choices.schedule or Plan()).cadence
     asked = installed_times(found, machine) if found is not None else None
-    if asked is None or set(wanted.times) <= set(asked):
+    if found is None or asked is None or set(wanted.times) <= set(asked) or _by_the_hour(found):
         return ""
     return f"the schedule was installed for {Cadence(asked)}; {wanted} is set, and this machine was not told"
+
+
+def _by_the_hour(found: Installed) -> bool:
+    """Root set it up without reading this user's settings: the look in every hour keeps the times."""
+    return any(os.path.basename(path).startswith(PREFIX) for path in found.files)
 
 
 def installed_times(found: Installed, machine: Machine) -> tuple[tuple[int, int], ...] | None:
@@ -143,7 +149,8 @@ def _searched(found: Installed, machine: Machine) -> str:
 
 def _host_says(found: Installed, machine: Machine) -> Answer:
     if found.host == SYSTEMD:
-        unit = f"safekept-{found.user}.timer" if found.user else "safekept.timer"
+        named = (os.path.basename(path) for path in found.files if path.endswith(".timer"))
+        unit = next(named, "safekept.timer")
         words = ("systemctl", *(() if found.user else ("--user",)), "is-active", unit)
         code, text = machine.run(words, "")
         if code != 0:

@@ -96,7 +96,7 @@ class Installed:
         found = {}
         for path, digest in self.files.items():
             try:
-                found[path] = "as installed" if _digest(read_regular(path)) == digest else "changed"
+                found[path] = "as installed" if digest_of(read_regular(path)) == digest else "changed"
             except OSError:
                 found[path] = "gone"
         return found
@@ -120,7 +120,7 @@ def rediscovered(plan: Installation, run: Runner) -> Installed | None:
     for path in plan.files:
         content = _content(path)
         if content is not None and _ours(content):
-            found[path] = _digest(content)
+            found[path] = digest_of(content)
     table = bool(plan.table) and run(("crontab", "-l"), "")[0] == 0 and cron.has_lines(read_table(run))
     if not found and not table:
         return None
@@ -183,7 +183,7 @@ def install(context: UserContext, plan: Installation, run: Runner, listener: Lis
             plan.host,
             plan.user,
             time.time(),
-            {path: _digest(text.encode("utf-8", "surrogateescape")) for path, text in plan.files.items()},
+            {path: digest_of(text.encode("utf-8", "surrogateescape")) for path, text in plan.files.items()},
             made,
             bool(plan.table),
             [list(words) for words in plan.stop],
@@ -291,7 +291,8 @@ def _ours(content: bytes) -> bool:
     return MARK.encode() in content or b"<string>dev.safekept.schedule" in content
 
 
-def _digest(content: bytes) -> str:
+def digest_of(content: bytes) -> str:
+    """By which a file that was installed is known."""
     return hashlib.sha256(content).hexdigest()
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
+from safekept.core.owner import by_root
 from safekept.core.records import dataclass
 from safekept.home.landing import existing_areas
 from safekept.vault.storage import DIRECTORIES, RESERVE
@@ -22,6 +23,7 @@ from ..base.operations.homes import ImportFacts, RebuildFacts, RestoreFacts, Und
 from ..base.operations.stores import VaultKitFacts
 from ..base.own_places import known_homes, within
 from ..restoring.starting import made_before
+from ..schedule.of_machine import run_of_machine
 from ..vault.place import is_remote
 from ..vault.seat_belt import belts
 
@@ -74,6 +76,10 @@ def what_remains(context: UserContext, config_directory: str, lingers: str = "")
     if lingers:
         what = "your services run while you are logged out; `loginctl disable-linger` ends that"
         found.append(Remaining(what, lingers, store=False))
+    if (run := run_of_machine()) is not None:
+        ends = by_root(f"safekept keeper remove --user-name {run.user}")
+        what = f"root lets safekept run for you every night; `{ends}` ends that"
+        found.append(Remaining(what, next(iter(run.files)), store=False))
     found += [Remaining(f"copies in {one.name}", one.url, False) for one in context.choices.destinations]
     return found
 

@@ -42,7 +42,8 @@ class ScheduleStatus:
 
 def schedule_status(context: UserContext, now: float, *, ask: bool = True) -> ScheduleStatus:
     """What is known of it; the host itself is asked whether it would start it."""
-    if not os.path.isdir(os.path.join(context.places.data_directory, "schedule")):
+    by_machine = _machine_runs_it()
+    if not by_machine and not os.path.isdir(os.path.join(context.places.data_directory, "schedule")):
         return ScheduleStatus()  # nothing of it is here, and its modules cost time
     from safekept.schedule.machine import awake_since
     from safekept.schedule.tasks import read_state
@@ -51,6 +52,10 @@ def schedule_status(context: UserContext, now: float, *, ask: bool = True) -> Sc
 
     state = read_state(os.path.join(context.places.data_directory, "schedule", "state.json"))
     found = installed(context)
+    if found is None and by_machine:
+        from ..schedule.of_machine import run_of_machine
+
+        found = run_of_machine()
     if not state.looked and state.run is None and found is None:
         return ScheduleStatus()
     from ..schedule.schedule import last_run, next_run
@@ -86,3 +91,16 @@ def schedule_status(context: UserContext, now: float, *, ask: bool = True) -> Sc
         unfound,
         other,
     )
+
+
+def _machine_runs_it() -> bool:
+    """Whether root set up a run for this user, together with the keeper."""
+    import pwd
+
+    from safekept.schedule.hosts.nightly import nightly_places
+
+    try:
+        name = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # in a container a number may have no name
+        return False
+    return any(os.path.exists(path) for path in nightly_places(name))

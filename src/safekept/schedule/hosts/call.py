@@ -15,6 +15,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.records import dataclass
 
 from ..tasks import Cadence
+from .nightly import nightly_name
 
 #: The first words of every file of ours, by which a file is known to be ours.
 MARK = "Written by `safekept schedule install`; `safekept schedule remove` takes it away"
@@ -42,7 +43,9 @@ class NoSchedule(SafekeptError):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call, for one user. `user` is set where root runs it for that user."""
+    """One call, for one user. `user` is set where the machine's own timer runs it: as root for that user,
+    with root's stores; or, with `as_user`, as that user, as if it were a timer of the user's own.
+    """
 
     command: tuple[str, ...]  # the program by its absolute path, and its words
     cadence: Cadence = field(default_factory=Cadence)
@@ -52,6 +55,8 @@ class Call:
     time_limit: float = 4 * 3600.0  # seconds; 0: none
     mails: bool = False  # notifications go out by sendmail, which may have to change its group
     logs: str = ""  # a directory for what the program says, where the host keeps no log
+    as_user: bool = False
+    mark: str = MARK
 
     def __post_init__(self) -> None:
         if self.user and not _NAME.fullmatch(self.user):
@@ -62,6 +67,8 @@ class Call:
 
     @property
     def name(self) -> str:
+        if self.as_user:
+            return nightly_name(self.user)
         return f"safekept-{self.user}" if self.user else "safekept"
 
     @property

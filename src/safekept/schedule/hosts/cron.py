@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 
-from .call import HOURLY, MARK, Call
+from .call import HOURLY, Call
 
 _BEGIN, _END = "# safekept: begin. ", "# safekept: end"
 _WHY = f"# {HOURLY}"
@@ -22,12 +22,12 @@ _OURS = re.compile(r"\d+ [\d*]+ \* \* \* (?:root )?env (?:\S+ )*PATH=\S+ .*safek
 
 def lines(call: Call, *, names_user: bool = False) -> list[str]:
     """The lines of ours; in a file of the system each names who runs it."""
-    who = "root " if names_user else ""
+    who = f"{call.user if call.as_user else 'root'} " if names_user else ""
     settings = [f"{name}={shlex.quote(value)}" for name, value in sorted(call.environment.items())]
     # cron ends a command at `%`, wherever it stands; a backslash keeps it.
     command = " ".join(["env", *settings, *map(shlex.quote, call.command)]).replace("%", "\\%")
     at = [f"{minute} {hour} * * * {who}{command}" for hour, minute in call.times]
-    return [f"{_BEGIN}{MARK}", *at, _WHY, f"{call.minute_of_run} * * * * {who}{command}", _END]
+    return [f"{_BEGIN}{call.mark}", *at, _WHY, f"{call.minute_of_run} * * * * {who}{command}", _END]
 
 
 def system_file(call: Call, directory: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from .call import HOURLY, MARK, Call
+from .call import HOURLY, Call
 
 #: How far the starts of many machines are spread.
 SPREAD = "15min"
@@ -29,7 +29,7 @@ def unit_files(call: Call, directory: str) -> dict[str, str]:
 def service(call: Call) -> str:
     limit = f"{int(call.time_limit / 60) + _AFTER_LIMIT}min" if call.time_limit else "infinity"
     lines = [
-        f"# {MARK}",
+        f"# {call.mark}",
         "[Unit]",
         f"Description=safekept: look after {_specifier(call.home)}",
         *(
@@ -48,14 +48,14 @@ def service(call: Call) -> str:
         "IOSchedulingClass=idle",
         "CPUSchedulingPolicy=batch",
         "UMask=0077",
-        *(_for_system() if call.user else _for_user(call)),
+        *(_as_user(call) if call.as_user else _for_system() if call.user else _for_user(call)),
     ]
     return "\n".join(lines) + "\n"
 
 
 def timer(call: Call) -> str:
     lines = [
-        f"# {MARK}",
+        f"# {call.mark}",
         "[Unit]",
         f"Description=safekept: wake up to look after {_specifier(call.home)}",
         "",
@@ -96,6 +96,10 @@ def after_removal(call: Call) -> list[tuple[str, ...]]:
 
 def _systemctl(call: Call) -> tuple[str, ...]:
     return ("systemctl",) if call.user else ("systemctl", "--user")
+
+
+def _as_user(call: Call) -> list[str]:
+    return ["# It can do what this user can, and nothing else.", f"User={call.user}"]
 
 
 def _for_user(call: Call) -> list[str]:

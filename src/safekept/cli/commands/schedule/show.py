@@ -10,6 +10,7 @@ import click
 
 from safekept.core.events import Event
 from safekept.core.next_step import NextStep
+from safekept.schedule.hosts.nightly import PREFIX
 
 from ...console import Console, count_text, path_text, time_text
 from ...options import common_options
@@ -121,6 +122,7 @@ def show_command(system: bool, user_name: str, home: str, layout: str, as_json: 
     """What is installed, when it last ran and how that ended, and when each piece of work is due next."""
     from safekept.actions.schedule.host_start import other_times, why_host_will_not_start
     from safekept.actions.schedule.install import installed
+    from safekept.actions.schedule.of_machine import run_of_machine
     from safekept.actions.schedule.schedule import last_run, plan_due, task_histories
 
     from ...status.screen import clock_text
@@ -129,7 +131,7 @@ def show_command(system: bool, user_name: str, home: str, layout: str, as_json: 
     request = run_request(settings, context, home=home, layout=layout)
     now = time.time()
     due, known = plan_due(context, request, now), task_histories(context)
-    found, last = installed(context), last_run(context)
+    found, last = installed(context) or (None if system else run_of_machine()), last_run(context)
     trouble = why_host_will_not_start(context, found, machine_of(settings))[0] if found else ""
     other = "" if trouble else other_times(context, found, machine_of(settings))
     console.document(
@@ -204,7 +206,8 @@ def _show_installed(console: Console, found: Installed | None, trouble: str) -> 
         return
     states = found.states()
     good = not trouble and all(state == "as installed" for state in states.values())
-    console.heading(f"Installed with {found.host}", good)
+    by_root = not found.table and any(os.path.basename(path).startswith(PREFIX) for path in found.files)
+    console.heading(f"Installed with {found.host}{', by root' if by_root else ''}", good)
     if trouble:
         console.fact("Trouble", trouble)
     console.fact("Since", date_text(found.time))
