@@ -40,7 +40,10 @@ def test_a_journal_that_cannot_be_written_is_said_whoever_asks(user, say, as_jso
     (user / ".local" / "share" / "safekept" / "journal.jsonl").mkdir(parents=True)
     said = say("snapshot", *(["--json"] if as_json else []))
     assert said.code == 0
-    assert f"Note: the journal in {user}/.local/share/safekept: Is a directory\n" in said.err
+    assert (
+        f"Note: the journal in {user}/.local/share/safekept could not be written: Is a directory\n"
+        in said.err
+    )
     if as_json:
         assert json.loads(said.out)["complete"] is True  # and nothing else is on standard output
 

@@ -153,7 +153,7 @@ def test_a_data_directory_that_cannot_be_written_does_not_turn_success_into_fail
     archive = str(tmp_path / "iris.zip")
     done = safekept("backup", "--home", home, "-o", archive, env={"XDG_DATA_HOME": place})
     assert done.returncode == 0, done.stderr
-    assert f"Note: the journal in {place}/safekept: Read-only file system" in done.stderr
+    assert f"Note: the journal in {place}/safekept could not be written: Read-only file system" in done.stderr
     with open(os.path.join(home, "SOUL.md"), "w") as file:
         file.write("changed")
     before = tree_facts(home, skip=ROOT)

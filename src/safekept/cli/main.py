@@ -124,6 +124,10 @@ FORMER = {
     "install": "connect",
     "keygen": "backup keygen",
     "verify": "drill",
+    "cron": "schedule",
+    "timer": "schedule",
+    "passphrase": "vault key",
+    "recover": "restore",
     "help": "--help",
     "version": "--version",
 }

@@ -207,6 +207,14 @@ def place_argument(word: str) -> str:
     return os.path.abspath(os.path.expanduser(word))
 
 
+def only_destination(context: UserContext) -> str:
+    """The destination that is meant where none is named: the only one."""
+    names = [one.name for one in context.choices.destinations]
+    if len(names) == 1:
+        return names[0]
+    raise click.UsageError(f"Which one? There are: {', '.join(names)}." if names else "No destinations yet.")
+
+
 def place_or_file(word: str, destinations: tuple[str, ...]) -> str:
     """The same, where a file or directory here may be meant by its mere name; a destination comes first."""
     if word not in destinations and "/" not in word and os.path.exists(word):

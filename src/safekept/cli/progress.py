@@ -25,6 +25,7 @@ DOING = {
     "fleet": "looking",
     "fsck": "checking",
     "index": "reading index",
+    "key": "making key",
     "look": "looking",
     "mark": "marking",
     "marks": "marking",

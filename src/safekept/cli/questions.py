@@ -50,7 +50,8 @@ def confirm(text: str, *, default: bool, kept: str = UNCHANGED) -> bool:
         typed = prompt(question, default="", kept=kept).strip().lower()
         if typed in ("", "y", "yes", "n", "no"):
             return default if not typed else typed.startswith("y")
-        click.echo("Please type y or n", err=True)
+        margin = text[: len(text) - len(text.lstrip())]
+        click.echo(f"{margin}Please type y or n", err=True)
 
 
 @contextlib.contextmanager

@@ -245,10 +245,14 @@ def test_a_destination_is_tried_written_down_and_can_be_pushed_to(here, home, sa
     assert "nas: usable" in said.out and "`safekept push nas`" in said.out
     listed = json.loads(say("destinations", "list", "--json").out)["destinations"]
     assert [(one["name"], one["url"]) for one in listed] == [("nas", f"file:{place}")]
+    for words in (("destinations", "show"), ("fleet",)):  # the only one need not be named
+        assert say(*words) == say(*words, "nas")
+        assert place in say(*words).out + say(*words).err
     again = say("destinations", "add", place, "--name", "nas", "--same-disk")
     assert again.code == 2 and "There is a destination called `nas` already" in again.err
     assert say("destinations", "remove", "nas").code == 0
     assert json.loads(say("destinations", "list", "--json").out)["destinations"] == []
+    assert say("destinations", "show").code == 2 and "No destinations yet." in say("fleet").err
 
 
 def test_a_place_that_cannot_be_used_is_not_written_down(here, say):
@@ -301,6 +305,7 @@ def test_what_hermes_takes_for_a_backup_is_imported_and_the_doubt_is_said(here, 
             ("config", "settings"),
             ("list", "snapshot list"),
         ],
+        *[("cron", "schedule"), ("passphrase", "vault key"), ("recover", "restore")],
         *[("hlep", "--help"), ("version", "--version"), ("confg", "settings")],
         *[("destinations rm", "destinations remove"), ("schedule status", "schedule show")],
     ],

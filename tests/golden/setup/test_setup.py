@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+from safekept.cli.console import Console
 from safekept.core.errors import SafekeptError
 from support.commands.error_texts import error_code
 from support.commands.terminals import Terminal
@@ -402,6 +403,26 @@ def test_a_place_that_does_not_work_is_asked_for_again_where_somebody_can_answer
         assert terminal.interrupt() == 130
     assert terminal.seen.count("does not work:") == 2, terminal.seen
     assert "again" not in terminal.seen.replace("type the place again", ""), terminal.seen
+
+
+def test_yes_without_a_passphrase_says_that_yes_asks_nothing(new):
+    refused = new.run("setup", "--yes")
+    assert refused.returncode == 2 and "No passphrase was given, and `--yes` asks nothing" in refused.stderr
+    assert "terminal" not in refused.stderr, "there may well be one"
+
+
+@pytest.mark.parametrize(("option", "flag"), [("--same-disk", "same_disk"), ("--elsewhere", "elsewhere")])
+def test_what_is_an_option_of_the_command_may_follow_a_place_at_the_question(monkeypatch, option, flag):
+    from safekept.cli.commands.setup import answers
+
+    given = answers.Answers(flags={"same_disk": False, "elsewhere": False})
+    asked = answers.Questions(Console(as_json=False), None, answers.Needs(False, True, False, False), given)
+    tried = []
+    monkeypatch.setattr(asked, "_prompt", lambda *_: f"sftp://nas/copies {option}")
+    monkeypatch.setattr(answers, "tried_place", lambda _, __, *place: (tried.append(place) or {}, None))
+    monkeypatch.setattr(answers, "place_words", lambda _: "works")
+    asked._destination()
+    assert tried == [("sftp://nas/copies", {**given.flags, flag: True})]
 
 
 def test_no_agent_at_all_is_said(new):

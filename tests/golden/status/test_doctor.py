@@ -87,6 +87,7 @@ def test_every_printed_command_of_ours_runs_and_the_damaged_database_comes_back(
         assert connection.execute("pragma integrity_check").fetchall() == [("ok",)]
     codes = [one["code"] for one in json.loads(say("doctor", "--json").out)["findings"]]
     assert "database-damaged" not in codes and codes[0] == "damaged-when-stored"
+    assert "\n  Damaged " not in say("status").out, "what is damaged is the snapshot, not the home"
     assert say("snapshot").code == 0
     assert "damaged-when-stored" not in say("doctor", "--json").out
 
@@ -561,7 +562,7 @@ def test_room_that_nobody_gave_back_and_a_disk_that_is_nearly_full(here, home, m
     assert found(here, "disk-nearly-full") == []
     monkeypatch.setattr("safekept.core.trash.free_bytes", lambda path: 1000)
     (one,) = found(here, "disk-nearly-full")
-    assert one.alarm
+    assert one.alarm and one.fix[0] == "Make room on that disk", "ours may be the least of it"
 
 
 def test_damage_that_the_last_check_noted_is_found(here, home, monkeypatch):

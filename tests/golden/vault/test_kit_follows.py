@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import json
 import os
@@ -62,6 +63,34 @@ def test_a_new_destination_stands_on_the_kit_that_lies_where_it_was_written(stat
     assert say("push", "usb").code == 0
     assert say("destinations", "remove", "usb").code == 0
     assert usb not in read(kit(state))
+
+
+@pytest.mark.parametrize("ending", [".html", "kits.json"])
+def test_a_kit_that_is_not_whole_leaves_no_file_with_the_key(state, say, monkeypatch, ending):
+    """A full disk took the page and not the one to print: the first lay there with the key, unknown."""
+    from safekept.core.files import durable_write
+
+    def full(path, data, *more):
+        if path.endswith(ending):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        durable_write(path, data, *more)
+
+    def no_room(path, document):
+        full(path, b"")
+
+    with monkeypatch.context() as disk:
+        disk.setattr("safekept.actions.vault.keys.kit.durable_write", full)
+        disk.setattr("safekept.actions.vault.keys.kit_record.write_document", no_room)
+        said = say("vault", "kit")
+    assert said.code != 0 and ".html` cannot be written: No space left on device" in said.err
+    assert glob.glob(os.path.join(state.user, "safekept-kit-*")) == []
+    assert say("vault", "kit").code == 0
+    before = read(kit(state))
+    with monkeypatch.context() as disk:
+        disk.setattr("safekept.actions.vault.keys.kit.durable_write", full)
+        disk.setattr("safekept.actions.vault.keys.kit_record.write_document", no_room)
+        assert say("vault", "kit").code != 0
+    assert len(read(kit(state))) == len(before), "the one of before is never taken away"
 
 
 def test_a_dry_run_writes_no_kit(state, say, tmp_path):

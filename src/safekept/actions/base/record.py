@@ -40,7 +40,12 @@ def record(context: UserContext, entry: Record, listener: Listener) -> None:
         context.journal.append(dataclasses.replace(entry, facts=facts))
     except OSError as error:
         reason = error.strerror or str(error)
-        listener(Event("journal", text=f"Note: the journal in {context.places.data_directory}: {reason}"))
+        listener(
+            Event(
+                "journal",
+                text=f"Note: the journal in {context.places.data_directory} could not be written: {reason}",
+            )
+        )
     kept = os.path.join(context.places.data_directory, KEPT)
     if entry.state != "begun" and (context.choices.seat_belt or os.path.isdir(kept)):
         from .kept_copies import keep_copies

@@ -103,7 +103,8 @@ def look_at_room(case: Case) -> Iterator[Finding]:
                     f"the disk of {place} is nearly full",
                     (f"{amount(free)} are free", "below that, nothing that was dropped is kept for a while"),
                     (
-                        NextStep("vault prune", before="Give room back:"),
+                        "Make room on that disk",
+                        NextStep("vault prune", before="What safekept itself can give back:"),
                         NextStep("checkpoint prune", before="and"),
                     ),
                     alarm=True,

@@ -19,7 +19,6 @@ from ..base.operations.homes import LandingFacts
 
 if TYPE_CHECKING:
     from safekept.home.landing import LandingPlan
-    from safekept.home.layout import Layout
 
 # Profile commands: `~/.local/bin/NAME` starts the agent with that profile. They are not part of a home, so a
 # rebuild, an import and the restore of another machine's snapshot make them again, and the plan names them.
@@ -208,13 +207,11 @@ def _create(path: str, text: str) -> None:
 
 def starting_hints(place: HomeRef, context: UserContext) -> list[str]:
     """What a backup does not hold, and the commands that bring it."""
-    layout, home = place.layout, place.home
-    hints = []
-    if foreign_owner(home) is not None:
+    layout, hints = place.layout, []
+    if foreign_owner(place.home) is not None:
         return []
-    if layout.code_hint and not os.path.isdir(os.path.join(home, layout.code_path)):
-        install = program_gone(place, context)
-        hints.append(install or f"{_in_no_backup(layout)} Bring it back: `{layout.code_hint}`")
+    if install := program_gone(place, context):
+        hints.append(install)
     if layout.service_hint:
         hints.append(f"No service was installed; if you want one: `{layout.service_hint}`")
     if layout.profile_service_hint:
@@ -235,11 +232,7 @@ def program_gone(place: HomeRef, context: UserContext) -> str:
     command = shutil.which(layout.code_hint.split()[0], path=search)
     if command is not None and code + "/" not in _text(command):
         return ""
-    return f"{_in_no_backup(layout)} Install it on this machine"
-
-
-def _in_no_backup(layout: Layout) -> str:
-    return f"The program {layout.title} itself is in no backup."
+    return f"The program {layout.title} itself is in no backup. Install it on this machine"
 
 
 def without_command(place: HomeRef, context: UserContext, profiles: Iterable[str]) -> list[str]:

@@ -88,11 +88,15 @@ def find_host(machine: Machine, *, system: bool) -> str:
 
 
 def search_path(environment: Mapping[str, str]) -> str:
-    """Where a run looks for programs: the usual places, and where those are that it may need."""
+    """Where a run looks for programs: where those are that it may need, and the usual places.
+
+    In the order of the caller's own PATH: a run takes the same `ssh` as a push by hand.
+    """
     path = environment.get("PATH")
-    found = [os.path.dirname(place) for name in PROGRAMS if (place := shutil.which(name, path=path))]
+    needed = {os.path.dirname(place) for name in PROGRAMS if (place := shutil.which(name, path=path))}
     if os.geteuid() == 0:
-        found = [place for place in found if chosen_by(place, 0)]
+        needed = {place for place in needed if chosen_by(place, 0)}
+    found = [place for place in (path or os.defpath).split(os.pathsep) if place in needed]
     return ":".join(dict.fromkeys([*(place for place in found if place.startswith("/")), *USUAL]))
 
 

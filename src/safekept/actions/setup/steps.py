@@ -190,7 +190,7 @@ def _vault(context: UserContext, choices: SetupChoices, listener: Listener) -> I
     if choices.passphrase is not None:
         began = time.monotonic()
         with open_vault(context, listener=listener) as repository:
-            added = add_passphrase(context, repository, choices.passphrase, recovery=True)
+            added = add_passphrase(context, repository, choices.passphrase, recovery=True, listener=listener)
             if choices.replaces in [key.id for key in listed_keys(repository) if not key.current]:
                 remove_key(context, repository, choices.replaces)
         text = "opens your copies when this machine is gone"

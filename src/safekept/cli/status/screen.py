@@ -217,7 +217,9 @@ def _show_gaps(screen: Screen, home: HomeStatus) -> None:
     coverage = home.coverage
     if coverage is None:
         return
-    for number, gap in enumerate(coverage.of(Outcome.DAMAGED)[:_GAPS]):
+    mended = {one.path for one in home.now.databases if one.mended}  # only stored so, as the first line says
+    damaged = [gap for gap in coverage.of(Outcome.DAMAGED) if gap.path not in mended]
+    for number, gap in enumerate(damaged[:_GAPS]):
         screen.fact("Damaged" if number == 0 else "", _gap(screen, gap))
     shown = (Outcome.EXCLUDED.value, Outcome.DAMAGED.value)
     lines = [_gap(screen, gap) for gap in coverage.gaps if gap.outcome not in shown]

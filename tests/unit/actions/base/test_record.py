@@ -92,7 +92,7 @@ def test_a_journal_that_cannot_be_written_is_said_and_stops_nothing(tmp_path):
     os.mkdir(here.journal.path)
     said: list[str] = []
     record(here, Record("a", "backup", "done"), lambda event: said.append(event.text))
-    assert said == [f"Note: the journal in {here.places.data_directory}: Is a directory"]
+    assert said == [f"Note: the journal in {here.places.data_directory} could not be written: Is a directory"]
 
 
 def test_every_verb_says_where_how_long_and_how_much(tmp_path, monkeypatch):

@@ -10,13 +10,16 @@ from support.projects.checkpoints import put
 from support.users.contexts import throwaway
 
 
-def test_the_agent_is_installed_before_its_own_command_can_bring_its_code(tmp_path):
+def test_a_program_is_missed_only_where_no_command_starts_the_agent(tmp_path):
     home, programs = tmp_path / ".hermes", tmp_path / "bin"
     home.mkdir()
     programs.mkdir()
     here = throwaway(tmp_path, environment={"PATH": str(programs)})
     place = HomeRef(str(home), here.layout("hermes"))
-    first = "The program Hermes Agent itself is in no backup. "
-    assert starting_hints(place, here)[0] == f"{first}Install it on this machine"
-    os.chmod(put(str(programs / "hermes"), "#!/bin/sh\n"), 0o755)
-    assert starting_hints(place, here)[0] == f"{first}Bring it back: `hermes update`"
+    install = "The program Hermes Agent itself is in no backup. Install it on this machine"
+    assert starting_hints(place, here)[0] == install
+    program = put(str(programs / "hermes"), "#!/bin/sh\n")
+    os.chmod(program, 0o755)
+    assert "in no backup" not in " ".join(starting_hints(place, here)), "it is here, and works"
+    put(program, f"#!/bin/sh\nexec {home}/hermes-agent/venv/bin/hermes\n")
+    assert starting_hints(place, here)[0] == install

@@ -251,3 +251,18 @@ def test_the_times_of_what_is_installed_are_read_where_they_stand(here, machine,
     told = other_times(here.changed(schedule=Plan(Cadence(((4, 10),)))), found, machine)
     assert told == f"the schedule was installed for {wanted}; 04:10 is set, and this machine was not told"
     assert other_times(here.changed(schedule=Plan(Cadence(()))), found, machine) == "", "a look in every hour"
+
+
+def test_a_run_finds_the_programs_that_its_installer_finds(tmp_path):
+    """The order of the directories is the caller's: a night pushed with another `ssh` than a person did."""
+    for name in ("mine", "system"):
+        (tmp_path / name).mkdir()
+    for program in ("mine/ssh", "system/ssh", "system/git"):
+        path = tmp_path / program
+        path.write_text("#!/bin/sh\n")
+        path.chmod(0o755)
+    path = f"{tmp_path}/mine:{tmp_path}/empty:relative:{tmp_path}/system"
+    found = search_path({"PATH": path}).split(":")
+    assert found[:2] == [f"{tmp_path}/mine", f"{tmp_path}/system"]
+    assert shutil.which("ssh", path=":".join(found)) == f"{tmp_path}/mine/ssh"
+    assert f"{tmp_path}/empty" not in found and "relative" not in found

@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 
 from safekept.core.errors import SafekeptError
-from safekept.core.events import silent
+from safekept.core.events import Event, Listener, silent
 from safekept.core.files.small import read_regular
 from safekept.core.journal import new_id
 from safekept.core.next_step import NextStep
@@ -105,9 +105,15 @@ def _kind(key: KeyFile) -> str:
 
 
 def add_passphrase(
-    context: UserContext, repository: Repository, secret: Secret, *, recovery: bool = False
+    context: UserContext,
+    repository: Repository,
+    secret: Secret,
+    *,
+    recovery: bool = False,
+    listener: Listener = silent,
 ) -> str:
     """One more passphrase that opens the vault; the id of its key."""
+    listener(Event("key"))  # a passphrase is made slow to guess: that takes seconds
     added = repository.add_key(Secret(secret.text), username=RECOVERY if recovery else "")
     from ...base.operations.stores import VaultKeyAddFacts
 

@@ -8,6 +8,7 @@ and the key file. Everything on it together is the power to read the vault, so i
 from __future__ import annotations
 
 import base64
+import contextlib
 import datetime
 import html
 import os
@@ -287,10 +288,13 @@ def write_kit(context: UserContext, repository: Repository, output: str = "") ->
         output = usual_stem(context, output, repository.id, is_kit)
     stem = output.removesuffix(".txt").removesuffix(".html")
     pages = {f"{stem}.txt": as_text(kit), f"{stem}.html": as_html(kit)}
+    new, made = set[str](), list[str]()
     try:
         for path in pages:
             with held_output(path) as held:
-                if os.path.lexists(held) and not is_kit(held):
+                if not os.path.lexists(held):
+                    new.add(path)
+                elif not is_kit(held):
                     raise KitTaken(
                         f"`{path}` exists and is not a kit",
                         kept="It was not touched; nothing was written",
@@ -298,16 +302,23 @@ def write_kit(context: UserContext, repository: Repository, output: str = "") ->
                     )
         for path, page in pages.items():
             with held_output(path) as held:
+                if path in new:
+                    made.append(path)
                 durable_write(held, page.encode("utf-8", "surrogateescape"))
-    except OSError as error:
+        places = tuple(places_now(context))
+        note_written(context, repository.id, KitRecord(time.time(), tuple(pages), places, kit.key_id))
+    except BaseException as error:
+        # Half a kit holds the whole key, and nobody would know that it lies there.
+        for half in made:
+            with contextlib.suppress(OSError), held_output(half) as held:
+                os.unlink(held)
+        if not isinstance(error, OSError):
+            raise
         raise KitTaken(
-            f"`{stem}.txt` cannot be written: {error.strerror}",
+            f"`{path}` cannot be written: {error.strerror}",
             kept="The vault was not touched",
             next_steps=(NextStep("vault kit", ("-o", "PATH"), before="Name another place:"),),
         ) from error
-    note_written(
-        context, repository.id, KitRecord(time.time(), tuple(pages), tuple(places_now(context)), kit.key_id)
-    )
     work = VaultKitFacts(vault=context.places.vault, written=tuple(pages))
     record(context, work.line(new_id(), "done"), silent)
     text, html = pages

@@ -42,13 +42,15 @@ class NoPassphrase(SafekeptError):
     code, exit_code = "no-passphrase", 2
 
     @classmethod
-    def given(cls) -> Self:
+    def given(cls, *, yes: bool = False) -> Self:
+        """`yes`: there may be a terminal, and `--yes` says that nothing is asked at it."""
+        why = "`--yes` asks nothing" if yes else "there is no terminal to ask at"
         return cls(
-            "No passphrase was given, and there is no terminal to ask at",
+            f"No passphrase was given, and {why}",
             kept=SAFE,
             next_steps=(
-                "Run it at a terminal, or give the passphrase with `--passphrase-file PATH`, "
-                "`--passphrase-fd N` or `--passphrase-command COMMAND`",
+                f"Run it {'without `--yes`' if yes else 'at a terminal'}, or give the passphrase with "
+                "`--passphrase-file PATH`, `--passphrase-fd N` or `--passphrase-command COMMAND`",
             ),
         )
 

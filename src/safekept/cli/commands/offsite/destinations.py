@@ -21,7 +21,7 @@ from safekept.core.objects.sftp import ADD_ONLY
 
 from ...console import Console, count_text, path_text, size_text
 from ...groups import LazyGroup
-from ...options import context_from, place_argument, start
+from ...options import context_from, only_destination, place_argument, start
 from ...words.grace import date_text
 from ...words.kit import kit_document, show_kit
 
@@ -68,15 +68,16 @@ def _last(one: ListedDestination) -> str:
 
 
 @click.command("show")
-@click.argument("place", metavar="DESTINATION|PLACE")
+@click.argument("place", metavar="[DESTINATION|PLACE]", default="")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def show_command(place: str, as_json: bool) -> int:
     """See what a destination holds: the copies of vaults, and the archives of every host.
 
+    Where there is only one, it need not be named.
     No key is needed for this; what is in a vault says `safekept snapshot list --destination NAME`.
     """
     _, context, console = start(as_json)
-    found = contents_of(context, place_argument(place))
+    found = contents_of(context, place_argument(place) if place else only_destination(context))
     console.document(found.as_dict())
     console.heading(path_text(found.place))
     for vault in found.vaults:

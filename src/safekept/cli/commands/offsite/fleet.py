@@ -14,7 +14,7 @@ from safekept.actions.offsite.fleet import OPEN, Fleet
 from safekept.core.ages import seconds_text
 
 from ...console import Console, count_text, path_text, screen_width, size_text
-from ...options import place_or_file, start
+from ...options import only_destination, place_or_file, start
 from ...sealing import given_passphrase, identity_options
 from ...status.prometheus import Metric, Sample, rendered
 
@@ -78,7 +78,7 @@ def fleet_width() -> int:
 
 
 @click.command("fleet")
-@click.argument("place", metavar="DESTINATION|PLACE|VAULT")
+@click.argument("place", metavar="[DESTINATION|PLACE|VAULT]", default="")
 @click.option(
     "--key-file",
     metavar="FILE",
@@ -107,6 +107,7 @@ def command(
 ) -> int:
     """Every host's homes in a destination, or in one vault: last snapshot, verification, alarms, who is late.
 
+    Where there is only one destination, it need not be named.
     With --identity the kits in escrow beside the vaults open them: one private key for a whole fleet.
     Vaults that no key here opens are shown by what the place lists: when a snapshot last arrived, how many
     there are, how large they are. Nothing is changed, and no lock is written.
@@ -127,7 +128,9 @@ def command(
         if not os.path.isfile(path):
             raise click.UsageError(f"There is no key file {path_text(path)}.")
     request = FleetRequest(
-        place=place_or_file(place, tuple(one.name for one in context.choices.destinations)),
+        place=place_or_file(place, tuple(one.name for one in context.choices.destinations))
+        if place
+        else only_destination(context),
         keys=keys,
         overdue_hours=settings.number("schedule.overdue_hours") if overdue is None else overdue,
         counts=not fast,

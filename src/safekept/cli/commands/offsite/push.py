@@ -174,7 +174,8 @@ def _ask_for_recovery_passphrase(console: Console, context: UserContext) -> None
                 f"`{console.command('vault', 'kit', '--stored')}`"
             )
             secret = new_passphrase(console, "", "", None, "New recovery passphrase")
-            add_passphrase(context, repository, secret, recovery=True)
+            add_passphrase(context, repository, secret, recovery=True, listener=console.listener())
+            console.finish()
 
 
 def _ask(console: Console, context: UserContext, base: PushRequest, words: list[str]) -> None:

@@ -23,8 +23,8 @@ from ...options import place_argument
 from ...questions import confirm, prompt
 from ..offsite.destinations import name_for
 
-#: What is typed after a place that lies on the same disk, as it is an option elsewhere.
-_SAME_DISK = " --same-disk"
+#: What may be typed after a place, as they are options of the command.
+_SAME_DISK, _ELSEWHERE = " --same-disk", " --elsewhere"
 _INDENT = 8
 #: Whoever leaves at a question: answers are saved and acted on once all of them are there.
 _KEPT = "nothing was changed, and no answer was kept"
@@ -223,10 +223,10 @@ class Questions:
             typed = self._prompt("Place", NOWHERE)
             if typed in (NOWHERE, NO, "none", "nowhere"):
                 break
-            place = typed.removesuffix(_SAME_DISK).rstrip()
+            place = typed.removesuffix(_SAME_DISK).removesuffix(_ELSEWHERE).rstrip()
             try:
-                same = {"same_disk": True} if typed.endswith(_SAME_DISK) else {}
-                flags = {**self.answers.flags, **same}
+                said = {"same_disk": typed.endswith(_SAME_DISK), "elsewhere": typed.endswith(_ELSEWHERE)}
+                flags = {**self.answers.flags, **{name: True for name, given in said.items() if given}}
                 fields, tried = tried_place(self.console, self.context, place, flags)
             except SafekeptError as error:
                 _say_unusable(self.console, error, place)

@@ -119,7 +119,7 @@ def command(
     if yes and left.passphrase:
         from safekept.actions.vault.keys.passphrase import NoPassphrase
 
-        raise NoPassphrase.given()
+        raise NoPassphrase.given(yes=True)
     begun = Unfinished("setup", tuple(word for path in homes for word in ("--home", os.path.abspath(path))))
     before = list(earlier.done) if earlier is not None else []
     begun.done, begun.saved = list(before), list(earlier.saved) if earlier is not None else []

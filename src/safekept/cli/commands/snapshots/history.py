@@ -21,6 +21,8 @@ _LIVE = {
     "directory": "In the home there is a directory of that name now",
     "database": "",
 }
+#: The column of what is long: its further lines go below it.
+_SEEN_AT = 44
 
 
 @click.command("history")
@@ -98,6 +100,7 @@ def _show(console: Console, found: History, named: list[str], diff: bool) -> Non
         now = "  now" if version.now else ""
         console.line(
             f"  {version.last.short}  {written}  {size_text(version.node.size):>9}  {seen}{now}",
+            _SEEN_AT,
             bold=version.now,
         )
         if diff:

@@ -84,7 +84,8 @@ def add_command(
     with open_vault(context, listener=console.notes()) as repository:
         what = "New recovery passphrase" if recovery else "New passphrase"
         secret = new_passphrase(console, passphrase_command, passphrase_file, passphrase_fd, what)
-        added = add_passphrase(context, repository, secret, recovery=recovery)
+        added = add_passphrase(context, repository, secret, recovery=recovery, listener=console.listener())
+        console.finish()
     console.document({"vault": context.places.vault, "key": added, "recovery": recovery})
     name = "recovery passphrase" if recovery else "passphrase"
     console.heading(f"The vault {path_text(context.places.vault)} opens with this {name} too")
