@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from safekept.core.errors import SafekeptError
 from safekept.core.objects import Options, open_objects
 from safekept.core.objects.errors import PlaceRefused, PlaceUnreachable
 
@@ -89,6 +90,21 @@ def test_names_in_a_listing_are_those_of_a_vault_or_passed_over():
 def test_a_listing_that_is_none_is_refused_and_never_an_empty_one(body):
     with Hostile(OK + b"Content-Length: %d\r\n\r\n" % len(body) + body) as server, server.open() as objects:
         with pytest.raises(PlaceRefused, match="its listing is not one of version 2"):
+            list(objects.list("keys/"))
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"[" + b"[]," * 400_000 + b"[]]", "it lists more than a place of ours can hold"),
+        (b"[" + b"0," * 1_000_000 + b"0]", "it lists more than a place of ours can hold"),
+        (b"[" + b" " * (50 << 20), "bytes, as none of ours has"),
+    ],
+    ids=["lists", "numbers", "blanks"],
+)
+def test_a_listing_is_counted_before_it_is_taken_apart(body, words):
+    with Hostile(OK + b"Content-Length: %d\r\n\r\n" % len(body), body) as server, server.open() as objects:
+        with pytest.raises(SafekeptError, match=words):
             list(objects.list("keys/"))
 
 

@@ -34,6 +34,10 @@ CHUNK = 1 << 20
 OF_THE_DISK = "lost+found"  # at the top of every ext disk, and root's alone
 #: What is read at once: no file of a vault is larger, whatever a server says its size is.
 LARGEST_READ = 512 << 20
+#: Names in one listing: more than a place of ours can hold. A vault of so many packs has five terabytes.
+MOST_NAMES = 300_000
+ENDLESS = "it lists more than a place of ours can hold"
+NO_TRUST = "Do not trust that server; see what runs there"
 
 
 class NotThere(Exception):

@@ -18,7 +18,10 @@ from collections.abc import Iterator, Mapping
 from ...errors import BAD_SHAPE, SafekeptError
 from ...files import NoRoom
 from ..base import (
+    ENDLESS,
     LARGEST_READ,
+    MOST_NAMES,
+    NO_TRUST,
     Content,
     CredentialRights,
     NotThere,
@@ -41,6 +44,8 @@ _PASSING = (408, 425, 429)
 _FULL = (507, 413)
 #: Seconds before each look at what was written: rclone lets two write the same bytes at once.
 _LOOKS = (0.0, 0.1, 0.3, 0.8)
+#: A name and its size take some hundred bytes.
+_LARGEST_LISTING = 160 * MOST_NAMES
 _ADD_ONLY = "it can only be added to"
 
 
@@ -233,7 +238,10 @@ class RestObjects(ObjectStore):
         with self._ask("GET", f"{path}/", "list it", fine=(404,), headers={"Accept": _VERSION}) as answer:
             if answer.status == 404:
                 return
-            text = self._whole(answer, path)
+            text = self._whole(answer, path, _LARGEST_LISTING)
+        # Counted before it is taken apart: a list of empty lists costs twenty times its bytes.
+        if text.count(b"{") + text.count(b"[") > MOST_NAMES or text.count(b",") > 3 * MOST_NAMES:
+            raise refused(self.location, "list it", ENDLESS, NO_TRUST)
         try:
             found = json.loads(text)
             if not isinstance(found, list | type(None)):  # `null` is how Go writes that there are none
@@ -274,14 +282,12 @@ class RestObjects(ObjectStore):
             else:
                 yield answer, 0 if answer.status == 206 else offset
 
-    def _whole(self, answer: Answer, name: str) -> bytes:
+    def _whole(self, answer: Answer, name: str, most: int = LARGEST_READ) -> bytes:
         found = bytearray()
         for piece in answer.pieces():
             found += piece
-            if len(found) > LARGEST_READ:
-                raise wrong(
-                    self.location, name, f"it has more than {LARGEST_READ:,} bytes, as none of ours has"
-                )
+            if len(found) > most:
+                raise wrong(self.location, name, f"it has more than {most:,} bytes, as none of ours has")
         return bytes(found)
 
     @contextlib.contextmanager

@@ -15,7 +15,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, TypeVar
 
 from ...errors import SafekeptError
+from ...worker import Worker
 from ..base import (
+    ENDLESS,
+    LARGEST_READ,
+    MOST_NAMES,
+    NO_TRUST,
     Content,
     CredentialRights,
     NotThere,
@@ -28,10 +33,10 @@ from ..base import (
     probe_name,
     write_probe,
 )
-from ..errors import PlaceRefused, wrong
+from ..errors import PlaceRefused, refused, wrong
 from .answers import Refused, explained, understood
 from .client import S3Access, S3Client, no_keys
-from .transfer import LastRead, Parts, begin, fetch, fill_buffer, remaining, skipping
+from .transfer import LastRead, Oversize, Parts, begin, fetch, fill_buffer, remaining, skipping
 
 _T = TypeVar("_T")
 _Versions = list[str | None]
@@ -39,6 +44,7 @@ _SINGLE = 32 << 20  # up to here one PUT; above, parts
 _PART = 16 << 20
 _MOST_PARTS = 9_000
 _PARTS_AT_ONCE = 3
+_PAGE = 1000  # names that a server gives at once
 
 
 class S3Objects(ObjectStore):
@@ -83,17 +89,7 @@ class S3Objects(ObjectStore):
         self._look_at_bucket()
 
     def list(self, prefix: str = "") -> Iterator[Stored]:
-        checked_prefix(prefix)
-
-        def pages() -> Iterator[Stored]:
-            import obstore
-
-            for page in obstore.list(self._client.reading(), prefix or None, chunk_size=1000):
-                for facts in page:
-                    if facts["path"]:  # some consoles store an empty object in the place of a directory
-                        yield Stored(facts["path"], facts["size"], facts["last_modified"].timestamp())
-
-        found = self._call("list it", lambda: list(pages()))
+        found = self._call("list it", lambda: list(self._listed(checked_prefix(prefix))))
         self._bucket_seen = True
         yield from found
 
@@ -292,16 +288,43 @@ class S3Objects(ObjectStore):
         return obstore.head(self._client.reading(), name)
 
     def _get(self, name: str, offset: int, length: int | None) -> bytes:
-        data = fetch(self._client.reading(), name, offset, length)
+        try:
+            data = fetch(self._client.reading(), name, offset, length)
+        except Oversize:
+            reason = f"it has more than {LARGEST_READ:,} bytes, as none of ours has"
+            raise wrong(self.location, name, reason) from None
         if data is None:
             raise explained(self.location, "read it", Refused(cause="the connection was cut"))
         return data
 
     def _look_at_bucket(self) -> None:
+        self._call("list it", lambda: list(self._listed("safekept-nothing/")))
+        self._bucket_seen = True
+
+    def _listed(self, prefix: str) -> Iterator[Stored]:
+        """A server can say for ever that there is more: so many names, and so long for the next of them."""
         import obstore
 
-        self._call("list it", lambda: list(obstore.list(self._client.reading(), "safekept-nothing/")))
-        self._bucket_seen = True
+        pages = iter(obstore.list(self._client.reading(), prefix or None, chunk_size=_PAGE))
+        left = MOST_NAMES
+        while (page := self._in_time(lambda: next(pages, None))) is not None:
+            left -= len(page)
+            if left < 0:
+                raise refused(self.location, "list it", ENDLESS, NO_TRUST)
+            for facts in page:
+                if facts["path"]:  # some consoles store an empty object in the place of a directory
+                    yield Stored(facts["path"], facts["size"], facts["last_modified"].timestamp())
+
+    def _in_time(self, work: Callable[[], _T]) -> _T:
+        """What obstore comes back with. Of itself it asks for page after page that names nothing."""
+        found: list[_T] = []
+        asking = Worker(lambda: found.append(work()), "safekept-listing")
+        # One answer is waited for and asked for again within these; a page of names takes two at most.
+        if not asking.wait(2 * (self._client.timeout + self._client.patience)):
+            raise refused(self.location, "list it", "it answers without end and names nothing", NO_TRUST)
+        if asking.error is not None:
+            raise asking.error
+        return found[0]
 
     def _call(self, verb: str, work: Callable[[], _T], name: str = "") -> _T:
         """Ask obstore; what it raises comes out as one of our errors, without its own text."""

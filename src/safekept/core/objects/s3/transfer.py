@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from ..base import CHUNK
+from ..base import CHUNK, LARGEST_READ
 
 if TYPE_CHECKING:
     from obstore.store import S3Store
@@ -131,8 +131,15 @@ class LastRead:
             self._objects.pop(name, None)
 
 
+class Oversize(Exception):
+    """More is announced than any object of ours has that is read at once."""
+
+
 def fetch(store: S3Store, name: str, offset: int, length: int | None) -> bytes | None:
-    """The bytes of a part, or of the whole (0, None); None where fewer came than were announced."""
+    """The bytes of a part, or of the whole (0, None); None where fewer came than were announced.
+
+    Raises Oversize where that is more than is ever read at once; nothing of it is taken.
+    """
     import obstore
 
     span: Any = None
@@ -142,6 +149,8 @@ def fetch(store: S3Store, name: str, offset: int, length: int | None) -> bytes |
         span = {"range": {"offset": offset}}
     answer = obstore.get(store, name, options=span)
     start, end = answer.range
+    if end - start > LARGEST_READ:
+        raise Oversize
     data = bytes(answer.bytes())
     return data if len(data) == end - start else None
 

@@ -25,6 +25,7 @@ from ...errors import SafekeptError
 from ...files import TEMPORARY_PREFIX
 from ..base import (
     LARGEST_READ,
+    NO_TRUST,
     Content,
     CredentialRights,
     NotThere,
@@ -361,9 +362,7 @@ class SftpObjects(ObjectStore):
                 except Refusal as refusal:
                     raise self._explained(channel, verb, refusal, 0) from None
         except Endless as endless:
-            raise refused(
-                self.location, verb, endless.reason, "Do not trust that server; see what runs there"
-            ) from None
+            raise refused(self.location, verb, endless.reason, NO_TRUST) from None
         except Lost as lost:
             raise explain(self.location, self.host, lost.reason, lost.words) from None
         except (struct.error, MalformedAnswer) as error:

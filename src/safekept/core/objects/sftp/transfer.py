@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from ...records import dataclass
-from ..base import OF_THE_DISK, Content, Stored
+from ..base import ENDLESS, MOST_NAMES, OF_THE_DISK, Content, Stored
 from .channel import Channel, Endless, Lost, Refusal
 from .wire import Attributes, Packet, Status, long_number, mode_only, number, text
 
@@ -106,9 +106,8 @@ def _split(content: Content, length: int) -> Iterator[memoryview]:
 # Directories over SFTP; a tree costs one round of requests for each level, not for each directory.
 
 _AT_ONCE = 64  # directories open at a time; servers allow a hundred and more
-#: Names in one listing, and directories inside each other: more than a place of ours can hold. A vault of
-#: so many packs has five terabytes.
-MOST_NAMES, DEEPEST = 300_000, 12
+#: Directories inside each other: deeper than those of a place of ours.
+DEEPEST = 12
 
 
 class Budget:
@@ -121,7 +120,7 @@ class Budget:
         # An answer without a name is one too: a server can send those for ever.
         self.left -= max(names, 10)
         if self.left < 0:
-            raise Endless("it lists more than a place of ours can hold")
+            raise Endless(ENDLESS)
 
 
 def is_directory(channel: Channel, path: str) -> bool:
