@@ -8,6 +8,7 @@ import stat
 import pytest
 
 from safekept.checkpoints.rollback.rollback import plan_rollback, roll_back
+from safekept.checkpoints.store.repositories import keeping, restoring
 from safekept.checkpoints.store.repositories.locating import locate
 from safekept.checkpoints.store.store import Store
 from safekept.checkpoints.take.taking import take
@@ -110,6 +111,61 @@ def test_a_trap_in_a_repository_costs_what_it_hides_and_no_more(name, trap, proj
         else:
             assert "ref:refs/heads/gone" in restored.done, restored
             assert name != "index" or stat.S_ISREG(os.lstat(path).st_mode)
+
+
+def log_of_a_branch(git_directory):
+    pipe(f"{git_directory}/logs/refs/heads/gone")
+
+
+def alternates(git_directory):
+    pipe(f"{git_directory}/objects/info/alternates")
+
+
+def index_of_a_pack(git_directory):
+    os.makedirs(f"{git_directory}/objects/pack", exist_ok=True)
+    pipe(f"{git_directory}/objects/pack/pack-{'ab' * 20}.idx")
+    open(f"{git_directory}/objects/pack/pack-{'ab' * 20}.pack", "w").close()
+
+
+def included_settings(git_directory):
+    pipe(f"{git_directory}/pipe")
+
+
+@pytest.mark.parametrize("trap", [log_of_a_branch, alternates, index_of_a_pack, included_settings])
+def test_git_is_not_let_near_a_pipe_that_it_would_wait_for(trap, project, tmp_path, monkeypatch):
+    """It is named, and what git has nothing to do with comes back all the same."""
+    git(project, "config", "include.path", "more")
+    with open(f"{project}/.git/more", "w") as file:
+        file.write("[include]\n\tpath = pipe\n")
+    shell("git branch other", project)
+    waited = []
+    for module in (keeping, restoring):
+        real = module.run_bounded
+        monkeypatch.setattr(
+            module,
+            "run_bounded",
+            lambda *words, real=real, until, **more: ended(real(*words, until=until, **more), words, waited),
+        )
+    with Store.open(str(tmp_path / "store")) as store:
+        point = take(store, project, session="s").checkpoint
+        shell("git branch -D gone; git branch -D other", project)
+        with open(f"{project}/.git/description", "w") as file:
+            file.write("changed\n")
+        trap(f"{project}/.git")
+        waited.clear()
+        done = roll_back(store, plan_rollback(store, project, point, git=True))
+    restored = done.repositories[0]
+    left = {name: detail for name, _, detail in restored.left}
+    assert "no file that git could" in left["ref:refs/heads/gone"], restored
+    assert trap is not log_of_a_branch or "ref:refs/heads/other" in restored.done
+    assert trap in (alternates, index_of_a_pack) or "file:description" in restored.done
+    assert not waited, "git waited until its time was over"
+
+
+def ended(done, words, waited):
+    if done is None:
+        waited.append(words)
+    return done
 
 
 def test_a_repository_counts_as_kept_only_where_it_is_written_down_who_needs_it(project, tmp_path):

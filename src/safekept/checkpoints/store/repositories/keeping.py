@@ -29,6 +29,7 @@ from safekept.core.records import dataclass
 from ..git import MOST_MEMORY, find_git, git_command, git_environment
 from ..repository import belt_of, repositories_belt
 from .reading import OBJECT_NAME
+from .traps import trap_in_objects
 
 if TYPE_CHECKING:
     import subprocess
@@ -183,6 +184,10 @@ class Kept:
         self.trouble = "" if git else "git is not on this machine"
         if git is None:
             return False
+        # A call that somebody waits for has a short end anyway, and does not pay for the look.
+        if wait > 1 and (trap := trap_in_objects(wanted.objects)):
+            self.trouble = f"`objects/{trap}` is no file that git could read"
+            return False
         try:
             self.prepare()
             lock, patience = os.path.join(self.directory, _LOCK), wait if wait > 1 else 0.0
@@ -229,7 +234,7 @@ class Kept:
     def connected(self, objects: str, names: Sequence[str], wait: float) -> bool:
         """Whether a project's own objects hold everything behind these names."""
         git = find_git()
-        if git is None:
+        if git is None or trap_in_objects(objects):
             return False
         more = {"GIT_OBJECT_DIRECTORY": objects}
         words = ("rev-list", "--objects", "--quiet", "--stdin")

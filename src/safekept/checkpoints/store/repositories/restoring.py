@@ -27,13 +27,18 @@ from .moves import Move, RepositoryPlan
 from .putting import put_file, put_index
 from .reading import OBJECT_NAME
 from .state import FILE, HEAD, INDEX, LOG, OBJECTS, REF, STASH, RepositoryState, blob_of
+from .traps import trap_among, trap_in_objects, trap_in_settings
 
 #: Seconds for everything that is read or written by git.
 _WAIT = 600.0
+#: Seconds for one call that moves refs.
+_CALL = 60.0
+_TOO_LONG = "git did not end in time"
 _WHO = {"GIT_COMMITTER_NAME": "safekept", "GIT_COMMITTER_EMAIL": "safekept@localhost"}
 _STASH_REF = "refs/stash"
 #: What git would wait for, or read whole, where it is no file or has no end.
 _READ_BY_GIT = {"config": 1 << 20, "config.worktree": 1 << 20, "packed-refs": 64 << 20, "shallow": 64 << 20}
+_SETTINGS = ("config", "config.worktree")
 _WRITTEN_IN = ("", "info", "hooks", "logs", "logs/refs", "logs/refs/heads", "logs/refs/tags")
 #: Of each log.
 _MOST_LOGGED = 200
@@ -74,6 +79,7 @@ class Restoring:
         self.plan, self._kept, self._read, self._reason = plan, kept, read, reason
         self.result = RepositoryRestored(plan.path, left=[(name, why, "") for name, why in plan.left])
         self._moves = {move.name: move for move in plan.moves}
+        self._stuck = False  # a call of git did not end in time
 
     def run(self) -> RepositoryRestored:
         now = self.plan.now
@@ -83,12 +89,17 @@ class Restoring:
             if os.path.lexists(path) and not is_short(path, most):
                 self._fail(list(self._moves), f"`{name}` is no file that git could read")
                 return self.result
+        if trap := trap_in_objects(os.path.join(now.common, "objects")):
+            self._fail(list(self._moves), f"`objects/{trap}` is no file that git could read")
+            return self.result
+        self._leave_traps(now)
         for name in _WRITTEN_IN:  # what a killed one of ours left there
             sweep_temporaries(os.path.join(now.common, name))
         sweep_temporaries(now.git)
         self._only_what_is_kept(now)
         self._bring_objects(now)
         self._files(now)
+        self._leave_to_settings(now)
         self._refs(now)
         self._head(now)
         self._stashes(now)
@@ -96,6 +107,28 @@ class Restoring:
         return self.result
 
     # ── steps ──
+
+    def _leave_traps(self, now: RepositoryState) -> None:
+        """Of refs and logs it opens those that it moves; the log of HEAD goes with the branch of HEAD."""
+        branch = REF + now.items.get(HEAD, "").removeprefix("ref: ")
+        for name in list(self._moves):
+            ref = HEAD if name == HEAD else _STASH_REF if name == STASH else name.removeprefix(REF)
+            if name != HEAD and name != STASH and not name.startswith(REF):
+                continue
+            places = [(now.git if ref == HEAD else now.common, (ref, f"logs/{ref}"))]
+            if name in (HEAD, branch):
+                places.append((now.git, ("logs/HEAD",)))
+            for base, names in places:
+                if trap := trap_among(base, names):
+                    self._leave(name, "failed", f"`{trap}` is no file that git could use")
+                    break
+
+    def _leave_to_settings(self, now: RepositoryState) -> None:
+        """Every call of git reads the settings, as they are once the files are back."""
+        places = (os.path.join(base, name) for base in (now.common, now.git) for name in _SETTINGS)
+        if trap := trap_in_settings(*places):
+            moves = [name for name in self._moves if name in (HEAD, STASH) or name.startswith(REF)]
+            self._fail(moves, f"its settings include `{trap}`, which is no file that git could read")
 
     def _only_what_is_kept(self, now: RepositoryState) -> None:
         """Nothing is replaced that could not be brought back."""
@@ -247,9 +280,12 @@ class Restoring:
         git = find_git()
         if git is None:
             return "git is not on this machine"
-        done = run_bounded(git, now.git, *words, data=data, until=time.monotonic() + 60, more=_WHO)
+        if self._stuck:  # what it waited for, it waits for again
+            return _TOO_LONG
+        done = run_bounded(git, now.git, *words, data=data, until=time.monotonic() + _CALL, more=_WHO)
         if done is None:
-            return "git did not end in time"
+            self._stuck = True
+            return _TOO_LONG
         said = done.stderr.decode("utf-8", "replace").strip().split("\n")[-1][:200]
         return "" if done.returncode == 0 else said or "git failed"
 
