@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -33,6 +36,22 @@ def test_what_sleeps_or_calculates_is_late():
         finally:
             process.kill()
             process.communicate()
+
+
+def test_many_that_calculate_for_ever_are_late_too():
+    """On one processor four of them wait for three seconds in each: no more than that one is given back."""
+    one = min(os.sched_getaffinity(0))
+    process = started(f"import os; os.sched_setaffinity(0, [{one}]); os.fork(); os.fork()\nwhile True: pass")
+    killed = threading.Timer(100, os.killpg, (process.pid, signal.SIGKILL))
+    killed.start()
+    try:
+        with pytest.raises(subprocess.TimeoutExpired):
+            communicate(process, b"", 0.5)
+    finally:
+        killed.cancel()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
 
 
 def test_what_was_not_let_is_given_the_time_back():

@@ -20,18 +20,24 @@ _LOOK = 0.25
 
 def kept_waiting(process: int) -> float:
     """Seconds in which threads of a process were ready and did not get a processor; 0 where unknown."""
-    total = 0
+    return sum(waited for _, waited in threads_of(process).values())
+
+
+def threads_of(process: int) -> dict[str, tuple[float, float]]:
+    """Seconds that each of its threads calculated, and that it was ready to and not let."""
+    found = {}
     try:
         threads = os.listdir(f"/proc/{process}/task")
     except OSError:
-        return 0.0
+        return {}
     for thread in threads:
         try:
             with open(f"/proc/{process}/task/{thread}/schedstat", encoding="ascii") as file:
-                total += int(file.read().split()[1])
-        except (OSError, ValueError, IndexError):
+                worked, waited, *_ = file.read().split()
+            found[thread] = int(worked) / 1e9, int(waited) / 1e9
+        except (OSError, ValueError):
             continue  # it ended meanwhile: the stricter answer
-    return total / 1e9
+    return found
 
 
 def session(leader: int) -> list[int]:
@@ -52,21 +58,41 @@ def session(leader: int) -> list[int]:
 def communicate(process: subprocess.Popen[bytes], data: bytes, seconds: float) -> tuple[bytes, bytes]:
     """`process.communicate` with a fair deadline. The process must lead a session of its own.
 
-    It is looked at again and again: what a process waited is forgotten by the kernel when it ends.
+    It is looked at again and again: what a process waited is forgotten by the kernel when it ends. Several
+    that wait at once wait for the same seconds, so what one of them waited is given back, and what they
+    calculated in that time, shared among them, is not: else many would have time for ever.
     """
-    began = time.monotonic()
+    last = time.monotonic()
     _feed(process, data)
     left = seconds
-    waited: dict[int, float] = {}
+    before: dict[str, tuple[float, float]] = {}
     while True:
         try:
             return process.communicate(timeout=min(left, _LOOK))
         except subprocess.TimeoutExpired:
+            found: dict[str, tuple[float, float]] = {}
             for one in session(process.pid):
-                waited[one] = max(waited.get(one, 0.0), kept_waiting(one))
-            left = seconds - (time.monotonic() - began - sum(waited.values()))
+                found |= threads_of(one)
+            now = time.monotonic()
+            left -= _counted(now - last, before, found)
+            last, before = now, found
             if left < 0.05:
                 raise
+
+
+def _counted(
+    passed: float, before: dict[str, tuple[float, float]], found: dict[str, tuple[float, float]]
+) -> float:
+    """What of the time between two looks is held against all of them together."""
+    since = []
+    for thread, (worked, waited) in found.items():
+        old_worked, old_waited = before.get(thread, (0.0, 0.0))
+        if worked > old_worked or waited > old_waited:
+            since.append((worked - old_worked, waited - old_waited))
+    if not since:
+        return passed
+    longest = max(waited for _, waited in since)
+    return min(passed, max(passed - longest, sum(worked for worked, _ in since) / len(since)))
 
 
 def _feed(process: subprocess.Popen[bytes], data: bytes) -> None:
