@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from safekept.core.entries import EntryLost, Kind, Remark
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
+from safekept.core.files.line_differences import unified
 from safekept.core.next_step import NextStep
 from safekept.core.records import dataclass
 from safekept.home.landing import NothingMatches
@@ -34,9 +34,7 @@ def patch(path: str, before: str | None, after: str | None) -> list[str]:
     """A unified diff; one sentence where one side is no text."""
     if before is None or after is None:
         return ["(not a text, or too large: no lines to show)"]
-    lines = difflib.unified_diff(
-        before.splitlines(), after.splitlines(), f"before/{path}", f"after/{path}", lineterm=""
-    )
+    lines = unified(before.splitlines(), after.splitlines(), f"before/{path}", f"after/{path}")
     found: list[str] = []
     for line in lines:
         if len(found) >= MOST_LINES:

@@ -104,7 +104,7 @@ class Changes:
 
 
 def count_pairs(store: Store, pairs: list[tuple[str, FileState | None, FileState | None]]) -> Changes:
-    from difflib import SequenceMatcher
+    from safekept.core.files.line_differences import changes
 
     added = removed = budget = 0
     more = len(pairs) > _FILES_COUNTED
@@ -116,8 +116,7 @@ def count_pairs(store: Store, pairs: list[tuple[str, FileState | None, FileState
         old, new = _lines(store, one), _lines(store, two)
         if old is None or new is None:
             continue
-        matcher = SequenceMatcher(None, old, new, autojunk=True)
-        for kind, start, end, new_start, new_end in matcher.get_opcodes():
+        for kind, start, end, new_start, new_end in changes(old, new):
             if kind != "equal":
                 removed += end - start
                 added += new_end - new_start
@@ -128,7 +127,7 @@ def text_difference(
     store: Store, pairs: list[tuple[str, FileState | None, FileState | None]]
 ) -> Iterator[str]:
     """A unified difference, line by line without line ends; what is not text is named in one line."""
-    from difflib import unified_diff
+    from safekept.core.files.line_differences import unified
 
     for path, one, two in pairs:
         old, new = _lines(store, one), _lines(store, two)
@@ -139,7 +138,7 @@ def text_difference(
             yield f"# {path}: not shown as text ({sizes})"
             continue
         before, after = (f"a/{path}" if one else "/dev/null"), (f"b/{path}" if two else "/dev/null")
-        yield from unified_diff(old, new, before, after, lineterm="")
+        yield from unified(old, new, before, after)
 
 
 def _file(state: FileState | None) -> bool:
