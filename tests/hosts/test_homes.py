@@ -7,15 +7,7 @@ import os
 import shutil
 
 from support.real_hosts.deeds import Edit, Read
-
-#: Where each keeps what it knows, below the user's directory; what lies beside it comes with it.
-HOMES = {
-    "claude-code": (".claude", ".claude.json"),
-    "codex": (".codex",),
-    "gemini": (".gemini",),
-    "opencode": (".local/share/opencode", ".config/opencode/opencode.json"),
-    "qwen": (".qwen",),
-}
+from support.real_hosts.hosts import HOMES
 
 
 def test_lost_home_comes_back_and_its_conversation_goes_on(grounds, host):

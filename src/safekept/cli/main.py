@@ -47,7 +47,7 @@ COMMANDS = {
         "safekept.cli.commands.snapshots.history",
         "Every version of one file, and how to bring one back.",
     ),
-    "sessions": ("safekept.cli.commands.snapshots.sessions", "One conversation out of an older state.db."),
+    "sessions": ("safekept.cli.commands.snapshots.sessions", "One conversation out of a snapshot."),
     "vault": ("safekept.cli.commands.vault", "Make, check and open the vault; its keys and its kit."),
     "checkpoint": (
         "safekept.cli.commands.projects.checkpoint",

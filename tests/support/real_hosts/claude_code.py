@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 
 from . import host
@@ -50,6 +51,20 @@ class ClaudeCode(host.RealHost):
     def command(self, prompt: str, again: bool = False) -> list[str]:
         more = ["-c"] if again else []
         return [self.program, "-p", prompt, *more, "--dangerously-skip-permissions"]
+
+    def resume(self, prompt: str, session: str) -> list[str]:
+        return [*self.command(prompt), "--resume", session]
+
+    def listed(self, ground: Ground) -> str:
+        """It lists them only to a person: what it lists is these files."""
+        return " ".join(self._transcripts(ground))
+
+    def delete(self, ground: Ground, session: str) -> None:
+        (path,) = (path for path in self._transcripts(ground) if session in path)
+        os.unlink(path)
+
+    def _transcripts(self, ground: Ground) -> list[str]:
+        return glob.glob(os.path.join(ground.user, ".claude", "projects", "*", "*.jsonl"))
 
     def add_server(self, ground: Ground, command: list[str]) -> None:
         server = {"type": "stdio", "command": command[0], "args": command[1:]}

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+from typing import Any
 
 from . import host
 from .deeds import Await, Deed, Delegate, Edit, Read, Seek, Shell, Use, Write
@@ -82,11 +83,27 @@ class Codex(host.RealHost):
 
     def hooks(self, ground: Ground) -> list[dict[str, str]]:
         """What Codex finds in its settings, each with its key, its hash and whether it is trusted."""
+        answer = self._asked(ground, "hooks/list", cwds=[ground.project])
+        found: list[dict[str, str]] = answer["data"][0]["hooks"]
+        return found
+
+    def resume(self, prompt: str, session: str) -> list[str]:
+        return [self.program, "exec", "resume", "--skip-git-repo-check", session, prompt]
+
+    def listed(self, ground: Ground) -> str:
+        return json.dumps(self._asked(ground, "thread/list", sourceKinds=["cli", "exec"]))
+
+    def delete(self, ground: Ground, session: str) -> None:
+        said, _ = ground.launch(self, [self.program, "delete", "--force", session]).communicate(timeout=300)
+        assert session not in self.listed(ground), said
+
+    def _asked(self, ground: Ground, method: str, **parameters: object) -> Any:
+        """What Codex's own server answers."""
         client = {"clientInfo": {"name": "test", "version": "1"}}
         asked = [
             {"id": 0, "method": "initialize", "params": client},
             {"method": "initialized"},
-            {"id": 1, "method": "hooks/list", "params": {"cwds": [ground.project]}},
+            {"id": 1, "method": method, "params": parameters},
         ]
         with subprocess.Popen(
             [self.program, "app-server"],
@@ -104,8 +121,7 @@ class Codex(host.RealHost):
             answer = next(one for one in answers if one.get("id") == 1)
             server.stdin.close()
             server.terminate()
-        found: list[dict[str, str]] = answer["result"]["data"][0]["hooks"]
-        return found
+        return answer["result"]
 
     def command(self, prompt: str, again: bool = False, sandbox: bool = False) -> list[str]:
         more = ["--sandbox", "workspace-write"] if sandbox else []

@@ -49,6 +49,19 @@ class Gemini(host.RealHost):
         more = ["-r", "latest"] if again else []
         return [self.program, "-p", prompt, *more, "--yolo", "--skip-trust", "-m", "gemini-2.5-pro"]
 
+    def resume(self, prompt: str, session: str) -> list[str]:
+        return [*self.command(prompt), "-r", session]
+
+    def listed(self, ground: Ground) -> str:
+        return self._said(ground, "--list-sessions")
+
+    def delete(self, ground: Ground, session: str) -> None:
+        assert "Deleted session" in (said := self._said(ground, "--delete-session", session)), said
+
+    def _said(self, ground: Ground, *words: str) -> str:
+        said, _ = ground.launch(self, [self.program, *words, "--skip-trust"]).communicate(timeout=300)
+        return said
+
     def add_server(self, ground: Ground, command: list[str]) -> None:
         server = {"command": command[0], "args": command[1:], "trust": True, "timeout": host.STARTED * 1000}
         host.change_json(self._settings(ground), mcpServers={"safekept": server})

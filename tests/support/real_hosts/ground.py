@@ -92,7 +92,9 @@ class Ground:
 
     def turn(self, host: RealHost, prompt: str, directory: str = "", **options: bool) -> str:
         """One whole turn, which must end well; what the host said."""
-        process = self.start(host, prompt, directory, **options)
+        return self.done(host, self.start(host, prompt, directory, **options))
+
+    def done(self, host: RealHost, process: subprocess.Popen[str]) -> str:
         said, _ = process.communicate(timeout=PATIENT)
         assert process.returncode == 0, f"{host.name} ended with {process.returncode}:\n{said[-4000:]}"
         return said

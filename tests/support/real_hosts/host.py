@@ -60,6 +60,18 @@ class RealHost(ABC):
     def command(self, prompt: str, again: bool = False) -> list[str]:
         """One turn without a person; `again`: the conversation goes on."""
 
+    def resume(self, prompt: str, session: str) -> list[str]:
+        """One turn of a conversation that is named."""
+        raise NotImplementedError
+
+    def listed(self, ground: Ground) -> str:
+        """What the host itself has to resume from, as it says it."""
+        raise NotImplementedError
+
+    def delete(self, ground: Ground, session: str) -> None:
+        """A conversation goes, by the host's own command where it has one."""
+        raise NotImplementedError
+
     @abstractmethod
     def add_server(self, ground: Ground, command: list[str]) -> None:
         """Adds safekept's MCP server to its settings."""

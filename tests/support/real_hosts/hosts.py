@@ -12,3 +12,12 @@ from .qwen import Qwen
 HOSTS: dict[str, RealHost] = {
     host.name: host for host in (ClaudeCode(), Codex(), Gemini(), Opencode(), Qwen())
 }
+
+#: Where each keeps what it knows, below the user's directory; what lies beside it comes with it.
+HOMES = {
+    "claude-code": (".claude", ".claude.json"),
+    "codex": (".codex",),
+    "gemini": (".gemini",),
+    "opencode": (".local/share/opencode", ".config/opencode/opencode.json"),
+    "qwen": (".qwen",),
+}

@@ -69,6 +69,15 @@ class Opencode(host.RealHost):
         more = ["-c"] if again else []
         return [self.program, "run", prompt, *more]
 
+    def resume(self, prompt: str, session: str) -> list[str]:
+        return [*self.command(prompt), "-s", session]
+
+    def listed(self, ground: Ground) -> str:
+        return ground.launch(self, [self.program, "session", "list"]).communicate(timeout=300)[0]
+
+    def delete(self, ground: Ground, session: str) -> None:
+        ground.launch(self, [self.program, "session", "delete", session]).communicate(timeout=300)
+
     def add_server(self, ground: Ground, command: list[str]) -> None:
         server = {"type": "local", "command": command, "timeout": host.STARTED * 1000}
         host.change_json(self._settings(ground), mcp={"safekept": server})

@@ -95,13 +95,14 @@ def _take_out(
         gone = take_out(live, sessions, proof, deadline=request.deadline)
     work.undo_point, work.messages = point, gone.messages
     record(context, work.line(operation, "done"), listener)
-    return Undone(operation, change, session=_undone(work, returned=False))
+    return Undone(operation, change, session=SessionUndone(session, database, gone.messages, False, point))
 
 
 def _again(
     context: UserContext, place: HomeRef, change: Change, request: UndoRequest, listener: Listener
 ) -> Undone:
-    from ..snapshots.sessions import restore_session, stored_chats
+    from ..snapshots.sessions.bringing_back import restore_session
+    from ..snapshots.sessions.opening import stored_chats
     from .undo import Undone
 
     taken = SessionFacts.read(*change.lines)
@@ -110,7 +111,7 @@ def _again(
     with stored_chats(context, place, taken.snapshot or "", profile, listener) as stored:
         word = taken.stored_session or taken.session or ""
         if request.dry_run:
-            count = len(stored.chats.messages(stored.chats.find(word).id))
+            count = stored.chats.find(word).messages
             return Undone("", change, session=SessionUndone(word, database, count, True))
         if request.agreed is not None:
             request.agreed(Undone("", change, session=SessionUndone(word, database, None, True)))
@@ -124,9 +125,6 @@ def _again(
             undoes=change.operation,
             listener=listener,
         )
-    return Undone(done.operation, change, session=_undone(done.facts, returned=True))
-
-
-def _undone(work: SessionFacts, *, returned: bool) -> SessionUndone:
-    found = work.document("session", "database", "messages", "undo_point")
-    return SessionUndone(**found, returned=returned)
+    back = done.returned
+    session = SessionUndone(back.session, database, back.messages, True, done.undo_point)
+    return Undone(done.operation, change, session=session)

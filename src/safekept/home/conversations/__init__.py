@@ -1,19 +1,27 @@
-"""One conversation inside a chat database: read, brought back, taken out again."""
+"""One conversation of an agent: read, brought back, taken out again."""
 
 from typing import TYPE_CHECKING
 
 from safekept.core.doors import doors
 
 if TYPE_CHECKING:
-    from .conversations import Chats, Conversation, Message, NoSuchSession, open_copy, open_live
+    from .agents import agent_files
+    from .conversations import Rows, open_copy, open_live
+    from .live_files import LiveFiles
+    from .reader import Conversation, ConversationReader, Message, NoSuchSession
     from .removal import SessionNotTakenOut, check_untouched, take_out
-    from .returning import Returned, bring_back
+    from .returning import Returned, SessionDiffers, bring_back
+    from .transcripts import AgentFiles, Files, Transcripts
 
 __getattr__ = doors(
     __name__,
     {
-        "conversations": "Chats Conversation Message NoSuchSession open_copy open_live",
+        "agents": "agent_files",
+        "conversations": "Rows open_copy open_live",
+        "reader": "Conversation ConversationReader Message NoSuchSession",
+        "live_files": "LiveFiles",
         "removal": "SessionNotTakenOut check_untouched take_out",
-        "returning": "Returned bring_back",
+        "returning": "Returned SessionDiffers bring_back",
+        "transcripts": "AgentFiles Files Transcripts",
     },
 )

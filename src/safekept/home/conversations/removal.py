@@ -18,8 +18,9 @@ from safekept.core.sqlite.descriptors import in_use
 from safekept.core.sqlite.format import BUSY, LOCKED, connect, error_code
 from safekept.core.sqlite.restore import locked
 
-from .conversations import columns_of, open_live
-from .tables import KEPT, begin, quoted
+from .conversations import open_live
+from .shapes import belonging, columns_of, quoted, shape_of
+from .tables import KEPT, begin
 
 if TYPE_CHECKING:
     import sqlite3
@@ -37,11 +38,12 @@ class TakenOut:
     messages: int
 
 
-def fingerprint(connection: sqlite3.Connection, sessions: Sequence[str]) -> str:
+def fingerprint(connection: sqlite3.Connection, live: str, sessions: Sequence[str]) -> str:
     """A hash over every row that belongs to these sessions, in the database called `main`."""
     digest = hashlib.sha256()
+    tables = belonging(connection, shape_of(live))
     for session in sessions:
-        for table, column in (("sessions", "id"), ("messages", "session_id"), *_dependents(connection)):
+        for table, column in tables:
             rows = connection.execute(
                 f"SELECT * FROM main.{quoted(table)} WHERE {quoted(column)} = ?", (session,)
             ).fetchall()
@@ -61,7 +63,8 @@ def check_untouched(live: str, sessions: Sequence[str], proof: str) -> int | Non
         _check(chats.connection, live, sessions, proof)
         marks = ", ".join("?" * len(sessions))
         (count,) = chats.connection.execute(
-            f"SELECT count(*) FROM main.messages WHERE session_id IN ({marks})", tuple(sessions)
+            f"SELECT count(*) FROM main.{shape_of(live).message} WHERE session_id IN ({marks})",
+            tuple(sessions),
         ).fetchone()
         return int(count)
 
@@ -91,12 +94,14 @@ def take_out(live: str, sessions: Sequence[str], proof: str, *, deadline: float 
 
 def _check(connection: sqlite3.Connection, live: str, sessions: Sequence[str], proof: str) -> None:
     marks = ", ".join("?" * len(sessions))
-    if fingerprint(connection, sessions) != proof:
+    if fingerprint(connection, live, sessions) != proof:
         raise _refused(live, sessions, "it was changed after it came back")
-    if "parent_session_id" not in columns_of(connection, "main", "sessions"):
+    shape = shape_of(live)
+    if shape.parent not in columns_of(connection, "main", shape.session):
         return
     (children,) = connection.execute(
-        f"SELECT count(*) FROM main.sessions WHERE parent_session_id IN ({marks}) AND id NOT IN ({marks})",
+        f"SELECT count(*) FROM main.{shape.session}"
+        f" WHERE {shape.parent} IN ({marks}) AND id NOT IN ({marks})",
         (*sessions, *sessions),
     ).fetchone()
     if children:
@@ -104,44 +109,30 @@ def _check(connection: sqlite3.Connection, live: str, sessions: Sequence[str], p
 
 
 def _delete(connection: sqlite3.Connection, live: str, sessions: Sequence[str]) -> int:
+    shape = shape_of(live)
     ids = [
         row[0]
         for session in sessions
-        for row in connection.execute("SELECT id FROM main.messages WHERE session_id = ?", (session,))
+        for row in connection.execute(f"SELECT id FROM main.{shape.message} WHERE session_id = ?", (session,))
     ]
+    tables = belonging(connection, shape)
     for session in sessions:
-        for table, column in _dependents(connection):
+        for table, column in reversed(tables):
             connection.execute(f"DELETE FROM main.{quoted(table)} WHERE {quoted(column)} = ?", (session,))
-        connection.execute("DELETE FROM main.messages WHERE session_id = ?", (session,))
-        connection.execute("DELETE FROM main.sessions WHERE id = ?", (session,))
-    tables = connection.execute(
+    indexes = connection.execute(
         "SELECT name FROM main.sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL TABLE%fts5%'"
     ).fetchall()
-    for (name,) in tables:
+    for (name,) in indexes:
         for number in ids:
             if connection.execute(f"SELECT 1 FROM main.{quoted(name)} WHERE rowid = ?", (number,)).fetchone():
                 raise _refused(live, sessions, f"the search index `{name}` did not let its messages go")
     return len(ids)
 
 
-def _dependents(connection: sqlite3.Connection) -> list[tuple[str, str]]:
-    """Other tables whose rows belong to a session by a foreign key."""
-    names = connection.execute(
-        "SELECT name FROM main.sqlite_master WHERE type = 'table' AND name NOT IN ('messages', 'sessions')"
-        " ORDER BY name"
-    ).fetchall()
-    return [
-        (str(table), str(row[3]))
-        for (table,) in names
-        for row in connection.execute(f"PRAGMA main.foreign_key_list({quoted(table)})").fetchall()
-        if row[2] == "sessions"
-    ]
-
-
 def _refused(live: str, sessions: Sequence[str], why: str) -> SessionNotTakenOut:
     return SessionNotTakenOut(
         f"Session `{sessions[0]}` cannot be taken out of `{live}` again: {why}",
         kept=KEPT,
-        next_steps=("Delete it with the agent itself if it shall go: `hermes sessions delete ID`",),
+        next_steps=(f"Delete it with the agent itself if it shall go: `{shape_of(live).delete}`",),
         session=sessions[0],
     )

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import re
+from abc import abstractmethod
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
@@ -19,7 +21,11 @@ from safekept.core.sqlite.format import BUSY, LOCKED, address, connect, error_co
 from safekept.core.sqlite.restore import locked
 
 from .removal import fingerprint
-from .tables import KEPT, Tables, begin, quoted
+from .shapes import OPENCODE, belonging, columns_of, quoted, shape_of
+from .tables import KEPT, Tables, begin
+
+if TYPE_CHECKING:
+    import sqlite3
 
 _LONGEST_CHAIN = 1000
 #: `content='messages'`, `content_rowid=id` among the arguments of a full-text table.
@@ -74,9 +80,9 @@ def bring_back(copy: str, live: str, session: str, *, new_id: str = "", deadline
             connection.execute("ATTACH ? AS old", (address(copy, "mode=ro&immutable=1"),))
             begin(connection, deadline)
             try:
-                returned = _Return(connection, live).run(session, new_id)
+                returned = _returner(connection, live).run(session, new_id)
                 if not returned.already:
-                    returned.proof = fingerprint(connection, [returned.session, *returned.parents])
+                    returned.proof = fingerprint(connection, live, [returned.session, *returned.parents])
                 connection.execute("ROLLBACK" if returned.already else "COMMIT")
                 return returned
             except BaseException:
@@ -96,8 +102,54 @@ def bring_back(copy: str, live: str, session: str, *, new_id: str = "", deadline
             ) from error
 
 
-class _Return(Tables):
-    """The work inside the transaction."""
+def _returner(connection: sqlite3.Connection, live: str) -> Returner:
+    shape = shape_of(live)
+    if shape is OPENCODE:
+        from .opencode import OpencodeReturn
+
+        return OpencodeReturn(connection, live, shape)
+    return _Return(connection, live, shape)
+
+
+class Returner(Tables):
+    """The work inside the transaction, as far as it is the same for every chat database."""
+
+    @abstractmethod
+    def run(self, session: str, new_id: str) -> Returned: ...
+
+    def _there(self, session: str) -> bool:
+        statement = (
+            f"SELECT EXISTS (SELECT 1 FROM main.{self.shape.session} WHERE id = ?1)"
+            f" OR EXISTS (SELECT 1 FROM main.{self.shape.message} WHERE session_id = ?1)"
+        )
+        return bool(self._one(statement, session)[0])
+
+    def _chain(self, session: str, returned: Returned) -> list[str]:
+        """The session and those above it that the live database has not; the nearest first."""
+        chain, current, table, column = [session], session, self.shape.session, self.shape.parent
+        while column in self._shared(table) and len(chain) < _LONGEST_CHAIN:
+            parent = self._one(f"SELECT {column} FROM old.{table} WHERE id = ?", current)[0]
+            if parent is None or parent in chain or self._there(parent):
+                break
+            if not self._one(f"SELECT count(*) FROM old.{table} WHERE id = ?", parent)[0]:
+                returned.notes.append(f"its parent session `{parent}` is in neither database")
+                break
+            chain.append(parent)
+            current = parent
+        return chain
+
+    def _dependents(self) -> list[tuple[str, str]]:
+        """Other tables whose rows belong to a session, in both databases."""
+        return [
+            (table, column)
+            for table, column in belonging(self.connection, self.shape)
+            if table not in (self.shape.session, self.shape.message)
+            and column in columns_of(self.connection, "old", quoted(table))
+        ]
+
+
+class _Return(Returner):
+    """That of Hermes, and of those like it."""
 
     def run(self, session: str, new_id: str) -> Returned:
         returned = Returned(new_id or session)
@@ -114,13 +166,6 @@ class _Return(Tables):
         for one in {returned.session, *returned.parents}:
             self._check_search(one, returned)
         return returned
-
-    def _there(self, session: str) -> bool:
-        statement = (
-            "SELECT EXISTS (SELECT 1 FROM main.sessions WHERE id = ?1)"
-            " OR EXISTS (SELECT 1 FROM main.messages WHERE session_id = ?1)"
-        )
-        return bool(self._one(statement, session)[0])
 
     def _compare(self, session: str, returned: Returned) -> Returned:
         """It is there: the same, the same and more, or another conversation."""
@@ -158,20 +203,6 @@ class _Return(Tables):
             live_messages=len(new),
             stored_messages=len(old),
         )
-
-    def _chain(self, session: str, returned: Returned) -> list[str]:
-        """The session and those above it that the live database has not; the nearest first."""
-        chain, current = [session], session
-        while "parent_session_id" in self._shared("sessions") and len(chain) < _LONGEST_CHAIN:
-            parent = self._one("SELECT parent_session_id FROM old.sessions WHERE id = ?", current)[0]
-            if parent is None or parent in chain or self._there(parent):
-                break
-            if not self._one("SELECT count(*) FROM old.sessions WHERE id = ?", parent)[0]:
-                returned.notes.append(f"its parent session `{parent}` is in neither database")
-                break
-            chain.append(parent)
-            current = parent
-        return chain
 
     def _session(self, old_id: str, new_id: str, returned: Returned) -> str:
         """Insert one row of `sessions`; the title that it got."""

@@ -13,7 +13,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 from safekept.core.sqlite.format import BUSY, LOCKED, error_code
 
-from .conversations import columns_of, require_shape
+from .shapes import Shape, columns_of, quoted, require_shape
 
 if TYPE_CHECKING:
     import sqlite3
@@ -43,34 +43,23 @@ def begin(connection: sqlite3.Connection, deadline: float) -> None:
 class Tables:
     """Statements over both databases, on one connection."""
 
-    def __init__(self, connection: sqlite3.Connection, live: str) -> None:
-        self.connection, self.live = connection, live
+    def __init__(self, connection: sqlite3.Connection, live: str, shape: Shape) -> None:
+        self.connection, self.live, self.shape = connection, live, shape
+        tables = (shape.session, shape.message)
         self.columns = {
-            schema: {table: columns_of(connection, schema, table) for table in ("sessions", "messages")}
+            schema: {table: columns_of(connection, schema, table) for table in tables}
             for schema in ("main", "old")
         }
-        require_shape(self.columns["main"], live)
-
-    def _dependents(self) -> list[tuple[str, str]]:
-        """Other tables whose rows belong to a session by a foreign key, in both databases."""
-        found = []
-        names = self._all("SELECT name FROM main.sqlite_master WHERE type = 'table' AND name != 'messages'")
-        for (table,) in names:
-            for row in self._all(f"PRAGMA main.foreign_key_list({quoted(table)})"):
-                if row[2] != "sessions" or table == "sessions":
-                    continue
-                if str(row[3]) in columns_of(self.connection, "old", quoted(table)):
-                    found.append((str(table), str(row[3])))
-        return found
+        require_shape(self.columns["main"], live, shape)
 
     def _bring_named(self, values: dict[str, Any]) -> None:
-        """Rows of other tables that a row of `sessions` names by a foreign key, where the agent has collected
+        """Rows of other tables that a session names by a foreign key, where the agent has collected
         them since: a shared prompt goes with the last session that has it. One that neither has is named no
         longer."""
-        for row in self._all("PRAGMA main.foreign_key_list(sessions)"):
+        for row in self._all(f"PRAGMA main.foreign_key_list({self.shape.session})"):
             table, column, key = str(row[2]), str(row[3]), str(row[4] or "")
             named = values.get(column)
-            if table == "sessions" or named is None or not key:
+            if table == self.shape.session or named is None or not key:
                 continue
             there = f"SELECT count(*) FROM main.{quoted(table)} WHERE {quoted(key)} = ?"
             if self._one(there, named)[0]:
@@ -135,7 +124,3 @@ class Tables:
 
     def _all(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         return self.connection.execute(statement, values).fetchall()
-
-
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

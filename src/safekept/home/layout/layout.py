@@ -36,6 +36,7 @@ class Layout:
     variable_suffix: str  # what the agent appends to that variable's value, or ""
     default: str  # relative to the user's home directory, or "" where there is none
     archive_prefix: str
+    conversations: str  # how it keeps them: one of CONVERSATIONS
     strong: tuple[str, ...]  # one of these at the root proves a home
     weak: tuple[str, ...]  # or two of these
     rules: tuple[Rule, ...]

@@ -19,6 +19,8 @@ from safekept.core.sqlite.lean import Recipe
 from .patterns import Pattern, parse_pattern
 from .rules import COUNT_KINDS, FILE, Count, External, Proven, Rule, is_file
 
+#: How an agent keeps its conversations: see `home/conversations`.
+CONVERSATIONS = ("state-db", "claude-code", "codex", "gemini", "opencode")
 WORTHS = ("identity", "memory", "skills", "history", "secrets", "settings")
 
 
@@ -120,6 +122,9 @@ def read_layout(path: str) -> dict[str, Any]:
     }
     for key in ("machine_bound", "secrets", "private", "databases", "quick", "quick_except", "essential"):
         fields[key] = top.patterns(key)
+    fields["conversations"] = top.string("conversations") or CONVERSATIONS[0]
+    if fields["conversations"] not in CONVERSATIONS:
+        raise top.fail("conversations", f"must be one of {', '.join(CONVERSATIONS)}")
     fields["tables"] = _tables(top.table("tables"))
     fields["lean"] = _each(top.tables("lean"), lambda table: (_lean(table),))
     markers = top.table("markers")

@@ -110,11 +110,6 @@ class SessionFacts(Facts):
     proof: str | None = documented()  # of the rows that were put in; without it they are not taken out
     notes: tuple[str, ...] | None = documented()
 
-    def returned(self) -> dict[str, object]:
-        """What documents say of the conversation that came back."""
-        counts = self.document("session", "title", "messages", "parents", "renumbered", "already_there")
-        return {**counts, **self.document("proof", "notes", "undo_point")}
-
 
 @dataclass(kw_only=True, slots=True)
 class SessionUndoFacts(SessionFacts):
@@ -185,6 +180,7 @@ class RestoreFacts(LandingFacts):
     snapshot: str | None = documented()
     home_point: str | None = None
     session: str | None = None
+    conversation: str | None = None  # the one that these paths are
     left: int | None = None
     counts: Mapping[str, object] | None = None  # of each profile, as the snapshot counted: what is gone by it
 

@@ -1,4 +1,4 @@
-"""`safekept sessions …`: one conversation out of an older state.db, without touching the others."""
+"""`safekept sessions …`: one conversation out of a snapshot, without touching the others."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from safekept.actions.snapshots.sessions import (
+from safekept.actions.snapshots.sessions.bringing_back import restore_session
+from safekept.actions.snapshots.sessions.looking import (
     Compared,
-    StoredChats,
     find_session,
     list_sessions,
     read_session,
-    restore_session,
-    stored_chats,
+    search_sessions,
 )
+from safekept.actions.snapshots.sessions.opening import StoredChats, stored_chats
 
 from ...console import Console, count_text, path_text
 from ...groups import LazyGroup
@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 @source_options
 @common_options
 def list_command(word: str, profile: str, home: str, layout: str, as_json: bool) -> int:
-    """See the conversations in a snapshot's state.db: id, start, messages there and here, title.
+    """See the conversations in a snapshot: id, start, messages there and here, title.
 
-    `here` counts the messages that the live database has of the same session; `–` means that it has none.
+    Of Hermes, Claude Code, Codex, Gemini CLI and opencode; `--home` says whose. `here` counts the messages
+    that the live home has of the same session; `–` means that it has none.
     """
     _, context, console = start(as_json)
     place = context.locate(home, layout, existing=False)
@@ -71,6 +72,55 @@ def _line(one: Compared, width: int) -> str:
     here = "–" if live is None else "?" if live < 0 else f"{live:,}"
     title = path_text(stored.title) or path_text(stored.source)
     return f"  {path_text(stored.id):<{width}}  {started:<16}  {stored.messages:>6,}  {here:>6}  {title}"
+
+
+#: So many places of one conversation are shown, and so much before and after the words.
+_SHOWN, _AROUND = 3, 40
+
+
+@click.command("search")
+@click.argument("words")
+@session_options
+@source_options
+@common_options
+def search_command(words: str, word: str, profile: str, home: str, layout: str, as_json: bool) -> int:
+    """Find the conversations of a snapshot in which somebody said WORDS, in large or small letters."""
+    _, context, console = start(as_json)
+    place = context.locate(home, layout, existing=False)
+    with stored_chats(context, place, word, profile, console.listener()) as stored:
+        found = list(search_sessions(stored, words))
+        console.finish()
+        chosen = stored.opened.chosen
+        console.document(
+            {
+                "snapshot": chosen.as_dict(),
+                "database": stored.database,
+                "sessions": [
+                    {**one.as_dict(), "said": [message.as_dict() for message in said]} for one, said in found
+                ],
+            }
+        )
+        console.heading(f"{count_text(len(found), 'session')} of snapshot {chosen.short} with {words!r}")
+        for one, said in found:
+            started = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.started)) if one.started else "–"
+            console.line(f"  {path_text(one.id)}  {started}  {path_text(one.title)}")
+            for message in said[:_SHOWN]:
+                console.line(f"    {path_text(message.role)}: {path_text(_around(message.text, words))}", 4)
+            if len(said) > _SHOWN:
+                console.line(f"    and {len(said) - _SHOWN:,} more", 4)
+        if found:
+            options = (*(("--profile", profile) if profile else ()), *named_home(home, layout))
+            shown = console.command("sessions", "show", found[0][0].id, "--from", chosen.short, *options)
+            console.line(f"Read one: `{shown}`")
+    return 0
+
+
+def _around(text: str, words: str) -> str:
+    """The words with some of what stands around them, on one line."""
+    at = max(0, text.casefold().find(words.casefold()))
+    start, end = max(0, at - _AROUND), at + len(words) + _AROUND
+    cut = " ".join(text[start:end].split())
+    return ("…" if start else "") + cut + ("…" if end < len(text) else "")
 
 
 @click.command("show")
@@ -115,12 +165,12 @@ def show_command(session: str, word: str, profile: str, home: str, layout: str, 
 def restore_command(
     session: str, new_id: str, yes: bool, word: str, profile: str, home: str, layout: str, as_json: bool
 ) -> int:
-    """Bring one conversation of a snapshot back into the live state.db, while the agent runs.
+    """Bring one conversation of a snapshot back into the live home, while the agent runs.
 
-    It comes with its messages and with the parent sessions that are missing, and can be searched as
-    before. Nothing that is there is overwritten: a session with the same id and other messages is
-    refused, and messages whose ids are taken get new ones. At a terminal you are asked first; the printed
-    `undo ID` takes it out again.
+    It comes with its messages and with what belongs to it, and the agent's own list to resume from has it
+    again. Nothing that is there is overwritten: a session with the same id and other messages is refused,
+    and in Hermes's state.db messages whose ids are taken get new ones. At a terminal you are asked first;
+    the printed `undo ID` takes it out again.
     """
     settings, context, console = start(as_json)
     place = context.locate(home, layout)
@@ -138,6 +188,7 @@ def restore_command(
             found.id,
             new_name=new_id,
             deadline=settings.number("database.deadline"),
+            keep_days=settings.whole("import.keep_days"),
             listener=console.listener(),
         )
         chosen = stored.opened.chosen
@@ -151,7 +202,7 @@ def restore_command(
             "operation": done.operation,
             "snapshot": chosen.as_dict(),
             "database": done.database,
-            **done.facts.returned(),
+            **done.as_dict(),
             "undo": undo,
         }
     )
@@ -197,14 +248,18 @@ TABLE = {
         "safekept.cli.commands.snapshots.sessions:list_command",
         "See the conversations that a snapshot holds.",
     ),
+    "search": (
+        "safekept.cli.commands.snapshots.sessions:search_command",
+        "Find those in which somebody said something.",
+    ),
     "show": ("safekept.cli.commands.snapshots.sessions:show_command", "Read one of them."),
     "restore": (
         "safekept.cli.commands.snapshots.sessions:restore_command",
-        "Bring one back into the live database.",
+        "Bring one back into the live home.",
     ),
 }
 
 
 @click.group("sessions", cls=LazyGroup, table=TABLE, default="list")
 def command() -> None:
-    """Bring one conversation back out of an older state.db, and leave every other as it is."""
+    """Bring one conversation back out of a snapshot, and leave every other as it is."""
