@@ -4,7 +4,8 @@ A mark says what an agent left behind, and what differs from it later counts as 
 while nobody waits, so the agent's next call may come first. Then the point before that call holds what the
 mark would have held, and the mark is not made: made now, it would make the coming change the user's.
 Nor is one made while another command of the same session still runs (calls side by side, a subagent): the
-last of them to end, or the end of the turn, makes it.
+last of them to end, or the end of the turn, makes it. A subagent in the background goes on when the turn of
+the main agent ends: while a call of its own runs, that end makes no mark either.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class _Order:
     turn: str = ""
     running: dict[str, int] = field(default_factory=dict)  # tool -> how many began and were not told to end
     ending: set[str] = field(default_factory=set)  # tools whose end this host tells
+    agents: dict[str, int] = field(default_factory=dict)  # subagent -> its calls that were not told to end
     marking: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -39,9 +41,12 @@ def _order(data_directory: str, session: str) -> _Order:
         return _orders.setdefault((data_directory, session), _Order())
 
 
-def change_comes(data_directory: str, session: str, turn: str = "", command: str = "") -> None:
+def change_comes(
+    data_directory: str, session: str, turn: str = "", command: str = "", agent: str = ""
+) -> None:
     """An agent is about to change something: marks that wait are void; one that is being made is awaited,
-    as it has the project to itself anyway. `command`: the tool, where its end may be told."""
+    as it has the project to itself anyway. `command`: the tool, where its end may be told. `agent`: the
+    subagent that does it."""
     order = _order(data_directory, session)
     with _lock:
         order.changes += 1
@@ -50,6 +55,8 @@ def change_comes(data_directory: str, session: str, turn: str = "", command: str
             order.running.clear()
         if command and session:
             order.running[command] = order.running.get(command, 0) + 1
+        if agent and session:
+            order.agents[agent] = order.agents.get(agent, 0) + 1
     with order.marking:
         return
 
@@ -72,11 +79,24 @@ def nothing_runs(data_directory: str, session: str) -> bool:
         return not any(order.running.values())
 
 
-def all_ended(data_directory: str, session: str) -> None:
-    """A turn ended or begins: nothing of the one before runs any more."""
+def subagent_ended(data_directory: str, session: str, agent: str, tool: str) -> None:
+    """A call of a subagent ended; without a tool the subagent itself, with whatever it had begun."""
+    order = _order(data_directory, session)
+    with _lock:
+        left = order.agents.pop(agent, 0) - 1
+        if tool and left > 0:
+            order.agents[agent] = left
+
+
+def all_ended(data_directory: str, session: str, *, subagents: bool = True) -> bool:
+    """A turn ended or begins: nothing of the one before runs any more. Without `subagents`: nothing of the
+    main agent's; whether no subagent is at a call."""
     order = _order(data_directory, session)
     with _lock:
         order.running.clear()
+        if subagents:
+            order.agents.clear()
+        return not order.agents
 
 
 def changes_so_far(data_directory: str, session: str) -> int:

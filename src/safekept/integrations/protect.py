@@ -7,12 +7,21 @@ the host, and the tool runs all the same: an agent is not stopped for our sake.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .calls import Call, Outcome, Problem, Uncovered, problem
-from .marks import all_ended, change_comes, changes_so_far, command_ended, marking, nothing_runs
+from .marks import (
+    all_ended,
+    change_comes,
+    changes_so_far,
+    command_ended,
+    marking,
+    nothing_runs,
+    subagent_ended,
+)
 from .places import Place
 
 if TYPE_CHECKING:
@@ -127,7 +136,7 @@ def _before(call: Call, place: Place) -> Outcome:
         return _told(call, place, outcome)
     paths = [*names, call.directory or os.sep] if call.shell else names
     turn = _turn(call, place)
-    change_comes(place.data_directory, call.session, turn, call.tool if call.shell else "")
+    change_comes(place.data_directory, call.session, turn, call.tool if call.shell else "", call.agent)
     if not any(f"{os.path.realpath(call.directory)}/".startswith(f"{home}/") for home, _ in at_home):
         _remember_place(call, place)
     from .hidden_half import keep_hidden_half
@@ -202,6 +211,10 @@ def _afterwards(call: Call, place: Place) -> Outcome:
         from safekept.actions.projects.rollback_news import drop_own_news
 
         drop_own_news(place.data_directory, call.session, call.goes_back)
+    if call.kind == "after" and call.agent:
+        subagent_ended(place.data_directory, call.session, call.agent, call.tool)
+    if call.kind == "end" and not all_ended(place.data_directory, call.session, subagents=False):
+        return Outcome()  # a subagent in the background is at a change, which would count as the user's
     if call.kind != "after":
         all_ended(place.data_directory, call.session)
     elif call.shell and not command_ended(place.data_directory, call.session, call.tool):
@@ -333,10 +346,19 @@ def _remember(call: Call, place: Place, outcome: Outcome) -> None:
         unkept = failure or next((f"{one.path}: {one.detail or one.reason}" for one in outcome.skipped), "")
 
     not_kept = outcome.not_kept if call.kind == "before" and call.shell else None
+    now = time.time()
 
     def write() -> None:
         record_host_call(
-            place.data_directory, call.host, kept=kept, failure=failure, unkept=unkept, not_kept=not_kept
+            place.data_directory,
+            call.host,
+            kept=kept,
+            failure=failure,
+            unkept=unkept,
+            not_kept=not_kept,
+            when=now,
+            # What is done behind a call may end long after it, when the host calls no more.
+            called=not place.apart,
         )
 
     _later(place, write)

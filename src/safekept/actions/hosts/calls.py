@@ -73,8 +73,11 @@ def record_host_call(
     unkept: str = "",
     not_kept: tuple[str, ...] | None = None,
     when: float = 0.0,
+    called: bool = True,
 ) -> None:
     """Remember a call. `kept`: something is in a point because of it. Nothing is raised.
+
+    Not `called`: the host did not call now; this is what came of work that an earlier call began.
 
     `unkept` says why nothing could be kept before a shell command, which may have changed anything.
     `not_kept` names hidden files that were not kept before one; None: the call is about no shell command.
@@ -85,7 +88,10 @@ def record_host_call(
     with contextlib.suppress(OSError):
         private_directory(integrations_directory(data_directory))
         with in_turn(integrations_directory(data_directory)):
-            after = _after(_read(data_directory, host), now, kept, failure, unkept)
+            before = _read(data_directory, host)
+            after = _after(before, now, kept, failure, unkept)
+            if not called:
+                after = replace(after, last_call=before.last_call, calls=before.calls)
             if not_kept is not None:
                 after = replace(after, not_kept=tuple(text[:_LONGEST] for text in not_kept[:_MOST]))
             write_document(_path(data_directory, host), after.as_dict(), durable=False)
