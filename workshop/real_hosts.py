@@ -16,6 +16,8 @@ HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hosts")
 LOCK = os.path.join(HERE, "package-lock.json")
 #: Bytes that installing them takes, with what npm keeps beside it.
 ROOM = 4 << 30
+#: Seconds that npm gets; it takes one minute where the registry answers.
+PATIENCE = 900
 
 
 class CannotInstall(Exception):
@@ -50,10 +52,18 @@ def install(where: str) -> None:
     log = os.path.join(where, "npm.log")
     # Not `ci`: it wants the packages of other platforms in the lock, too, and not every registry has them.
     command = [npm, "install", "--no-audit", "--no-fund"]
-    with open(log, "wb") as output:
-        ended = subprocess.run(
-            command, cwd=where, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
-        )
+    try:
+        with open(log, "wb") as output:
+            ended = subprocess.run(
+                command,
+                cwd=where,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                timeout=PATIENCE,
+            )
+    except subprocess.TimeoutExpired:
+        raise CannotInstall(f"npm did not end within {PATIENCE // 60} minutes: see {log}") from None
     if ended.returncode != 0:
         raise CannotInstall(f"`{' '.join(command)}` failed in {where}: see {log}")
     shutil.copyfile(LOCK, os.path.join(where, "installed.json"))
