@@ -190,6 +190,28 @@ def test_a_landing_killed_inside_a_mount_is_taken_back(tmp_path, small_filesyste
         os.system(f"umount --lazy {home}/skills")
 
 
+def test_a_name_that_the_filesystem_refuses_costs_that_entry_alone(tmp_path, monkeypatch):
+    """exFAT refuses `a:b` as not there, and bytes that are no text as EILSEQ."""
+    home = str(tmp_path / "user" / ".hermes")
+    write(f"{home}/config.yaml", "old")
+    real = os.open
+    raw = os.fsdecode(b"raw-\xff")
+
+    def refusing(path, *arguments, **options):
+        if path in ("a:b", raw):
+            code = errno.ENOENT if path == "a:b" else errno.EILSEQ
+            raise OSError(code, os.strerror(code))
+        return real(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", refusing)
+    wanted = [file("config.yaml", "new"), directory("a:b"), file("a:b/in it", "x"), file(raw, "y")]
+    result = landed(home, wanted)
+    assert read(f"{home}/config.yaml") == b"new" and os.listdir(home) == ["config.yaml"]
+    assert [(one.path, one.outcome.value, one.reason) for one in result.remarks] == [
+        (path, "unreadable", "this filesystem cannot hold such a name") for path in ("a:b", "a:b/in it", raw)
+    ]
+
+
 def test_a_filesystem_without_symbolic_links_gets_everything_else(tmp_path, monkeypatch):
     """exFAT has none: one link of a home must not cost the rest of it."""
     home = str(tmp_path / "user" / ".hermes")

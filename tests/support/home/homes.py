@@ -26,6 +26,8 @@ import time
 from types import TracebackType
 from typing import Self
 
+from support.platforms.needs import where_the_disk_can
+
 #: A day in 2026, in nanoseconds; every file of a made home gets a time of its own near it.
 EPOCH_NS = 1_782_000_000_123_456_789
 
@@ -197,22 +199,30 @@ def _awkward(home: str, rng: random.Random) -> None:
         " lead and trail ",
         "-dash",
     ):
-        _write(home, f"odd/{name}", f"odd: {name!r}\n")
-    _write_bytes(
-        os.fsdecode(os.path.join(os.fsencode(home), b"odd")), os.fsdecode(b"raw-\xff\xfe.md"), b"bytes\n"
-    )
+        with where_the_disk_can():
+            _write(home, f"odd/{name}", f"odd: {name!r}\n")
+    with where_the_disk_can():
+        _write_bytes(
+            os.fsdecode(os.path.join(os.fsencode(home), b"odd")), os.fsdecode(b"raw-\xff\xfe.md"), b"bytes\n"
+        )
     os.makedirs(os.path.join(home, "workspace", "empty", "nested"))
     os.chmod(os.path.join(home, "workspace", "empty"), 0o700)
-    os.symlink("SOUL.md", os.path.join(home, "persona.md"))
-    os.symlink("../skills", os.path.join(home, "workspace", "skills-link"))
-    os.symlink("/nonexistent/place", os.path.join(home, "dangling"))
+    for target, name in (
+        ("SOUL.md", "persona.md"),
+        ("../skills", "workspace/skills-link"),
+        ("/nonexistent/place", "dangling"),
+    ):
+        with where_the_disk_can():
+            os.symlink(target, os.path.join(home, name))
     _write(home, "old/cargo.crate", "from before zip could count\n")
     with open(os.path.join(home, "data", "sparse.img"), "wb") as file:
         file.truncate(3_000_000)
         file.seek(1_500_000)
         file.write(b"island")
-    os.mkfifo(os.path.join(home, "pipe"))
-    make_socket(os.path.join(home, "gateway.sock"))
+    with where_the_disk_can():
+        os.mkfifo(os.path.join(home, "pipe"))
+    with where_the_disk_can():
+        make_socket(os.path.join(home, "gateway.sock"))
 
 
 def make_socket(path: str) -> None:

@@ -19,6 +19,7 @@ from safekept.vault.format.blobs import BlobKind, Location
 from safekept.vault.repo.repository import Repository
 from safekept.vault.storage.base import FileKind
 from support.home.homes import make_hermes_home
+from support.platforms.needs import where_the_disk_can
 from support.users.contexts import throwaway
 from support.vault.snapshots import opened, take
 
@@ -39,7 +40,8 @@ def build(directory: str, hermes_python: str = "") -> Built:
     make_hermes_home(home, awkward=False, hermes_python=hermes_python)
     os.chmod(home, 0o755)
     os.makedirs(os.path.join(home, "workspace", "empty"))
-    os.symlink("SOUL.md", os.path.join(home, "persona.md"))
+    with where_the_disk_can():
+        os.symlink("SOUL.md", os.path.join(home, "persona.md"))
     take(here, home)
     put(home, "images/picture.bin", random.Random(5).randbytes(200_000))
     take(here, home)

@@ -20,6 +20,7 @@ from safekept.vault.storage import FileKind
 from safekept.vault.write import memory as memory_module
 from safekept.vault.write.memory import RACY_NS
 from support.home.scanned import plant, plant_database
+from support.platforms.needs import where_the_disk_can
 from support.users.contexts import throwaway
 from support.vault.snapshots import (
     cache_files,
@@ -55,7 +56,8 @@ def home(tmp_path):
             "empty-directory": None,
         },
     )
-    os.symlink("SOUL.md", os.path.join(path, "link"))
+    with where_the_disk_can():
+        os.symlink("SOUL.md", os.path.join(path, "link"))
     plant_database(os.path.join(path, "state.db"), rows=50, journal="wal")
     return path
 

@@ -1,7 +1,7 @@
 """A look at a project that keeps nothing: lists and differences store no byte, wherever they are asked for.
 
-What is there is borrowed by links into a place that is thrown away; what a look adds goes there. So they can
-also be shown where the store is read-only, full, or somebody else's.
+What is there is borrowed by links, or by copies where a disk has none, into a place that is thrown away; what
+a look adds goes there. So they can also be shown where the store is read-only, full, or somebody else's.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 
 from safekept.core.events import silent
+from safekept.core.platform.filesystems import NO_SYMBOLIC_LINKS
 
 from ..project import project_id
 from ..store.damage import NAME as DAMAGE
@@ -51,10 +52,10 @@ def _borrow(store: Store, project: str, place: str) -> None:
     real = os.path.join(store.repository, "objects")
     for name in os.listdir(real):
         if len(name) == 2:
-            os.symlink(os.path.join(real, name), os.path.join(objects, name))
+            _link(os.path.join(real, name), os.path.join(objects, name))
     for name in os.listdir(os.path.join(real, "pack")):
         if name.startswith("pack-"):
-            os.symlink(os.path.join(real, "pack", name), os.path.join(objects, "pack", name))
+            _link(os.path.join(real, "pack", name), os.path.join(objects, "pack", name))
     identity = project_id(project)
     os.makedirs(os.path.join(own, PREFIX, identity))
     refs = sorted(store.refs.of(identity).items())
@@ -68,3 +69,15 @@ def _borrow(store: Store, project: str, place: str) -> None:
             shutil.copyfile(
                 os.path.join(store.directory, "projects", identity, name), os.path.join(records, name)
             )
+
+
+def _link(real: str, name: str) -> None:
+    try:
+        os.symlink(real, name)
+    except OSError as error:
+        if error.errno not in NO_SYMBOLIC_LINKS:
+            raise
+        if os.path.isdir(real):
+            shutil.copytree(real, name)
+        else:
+            shutil.copyfile(real, name)

@@ -44,6 +44,12 @@ class FileStamp:
             other = FileStamp(other.inode, other.size, other.mtime_ns, other.mode, self.ctime_ns)
         return other == self
 
+    def looks_like(self, facts: os.stat_result | None) -> bool:
+        """The same without its number and change time, for a disk that was mounted again meanwhile."""
+        if facts is None or stat.S_IFMT(facts.st_mode) != stat.S_IFMT(self.mode):
+            return False
+        return (facts.st_size, facts.st_mtime_ns) == (self.size, self.mtime_ns)
+
 
 @dataclass(slots=True)
 class Change:
@@ -54,6 +60,7 @@ class Change:
     aside: str = ""  # a name of ours: holds the new content before, the old content after
     old: FileStamp | None = None
     new: int = 0  # inode of the staged content
+    staged: FileStamp | None = None  # all of it, for a disk on which inode numbers do not last
     mode: int | None = None
     mtime_ns: int | None = None
     action: str = ""  # of the step that this belongs to; "" for what only goes with it
@@ -65,10 +72,11 @@ class Change:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Change:
-        old, owner = fields.get("old"), fields.get("owner")
+        old, owner, staged = fields.get("old"), fields.get("owner"), fields.get("staged")
         values = {
             **fields,
             "old": FileStamp(**old) if old else None,
+            "staged": FileStamp(**staged) if staged else None,
             "owner": tuple(owner) if owner else None,
         }
         return cls(**values)
@@ -115,8 +123,10 @@ def clear_away(ground: ProjectTree, change: Change) -> str:
             facts = ground.look(name)
             if facts is None:
                 continue
-            ours = facts.st_ino == change.new
-            saved = change.old is not None and change.old.matches(facts, moved=True)
+            # By its look as well: FUSE may number a file anew at any time, and what was staged is stored.
+            staged = change.staged is not None and change.staged.looks_like(facts)
+            ours = staged or _is_new(ground, change, facts)
+            saved = _is_old(ground, change, facts, moved=True)
             target = ground.look(change.path)
             if ours or saved or (target is not None and target.st_ino == facts.st_ino):
                 parent, last = ground.parent(name)
@@ -124,6 +134,30 @@ def clear_away(ground: ProjectTree, change: Change) -> str:
             else:
                 return _keep(ground, name, change.path)
     return ""
+
+
+def _is_new(ground: ProjectTree, change: Change, facts: os.stat_result | None) -> bool:
+    """Whether this is what was staged. On a disk that was mounted again, a look that fits both is neither."""
+    if facts is None or ground.numbers_last or change.staged is None:
+        return facts is not None and facts.st_ino == change.new
+    return change.staged.looks_like(facts) and not (change.old is not None and change.old.looks_like(facts))
+
+
+def _is_old(
+    ground: ProjectTree, change: Change, facts: os.stat_result | None, *, moved: bool = False
+) -> bool:
+    """Whether this is what the plan saw, by the same measure."""
+    if change.old is None:
+        return False
+    if ground.numbers_last:
+        return change.old.matches(facts, moved)
+    return change.old.looks_like(facts) and not (
+        change.staged is not None and change.staged.looks_like(facts)
+    )
+
+
+def _same_number(ground: ProjectTree, seen: FileStamp, facts: os.stat_result) -> bool:
+    return not ground.numbers_last or facts.st_ino == seen.inode
 
 
 def _keep(ground: ProjectTree, name: str, path: str) -> str:
@@ -145,10 +179,10 @@ def _make_take(ground: ProjectTree, change: Change) -> str:
     now = ground.look(change.path)
     if now is None:
         return ""  # gone already, or moved by us before we were killed
-    if not change.old.matches(now):
+    if not _is_old(ground, change, now):
         return "changed"
     ground.move(change.path, change.aside)
-    if change.old.matches(ground.look(change.aside), moved=True):
+    if _is_old(ground, change, ground.look(change.aside), moved=True):
         return ""
     ground.move(change.aside, change.path)
     return "changed"
@@ -162,9 +196,9 @@ def _back_take(ground: ProjectTree, change: Change) -> None:
 def _make_swap(ground: ProjectTree, change: Change) -> str:
     assert change.old is not None
     now, staged = ground.look(change.path), ground.look(change.aside)
-    if now is not None and now.st_ino == change.new:
+    if _is_new(ground, change, now):
         return ""
-    if staged is None or staged.st_ino != change.new:
+    if not _is_new(ground, change, staged):
         return "changed"
     linked = ground.look(change.aside + "-old") is not None  # killed in an exchange of several steps
     if linked and now is None:
@@ -173,13 +207,13 @@ def _make_swap(ground: ProjectTree, change: Change) -> str:
         moved = True
     else:
         moved = linked
-    if now is None or not change.old.matches(now, moved=moved):
+    if now is None or not _is_old(ground, change, now, moved=moved):
         return "changed"
     if linked:
         parent, last = ground.parent(change.aside + "-old")
         os.unlink(last, dir_fd=parent)
     ground.exchange(change.aside, change.path)
-    if change.old.matches(ground.look(change.aside), moved=True):
+    if _is_old(ground, change, ground.look(change.aside), moved=True):
         return ""
     ground.exchange(change.aside, change.path)
     return "changed"
@@ -190,7 +224,7 @@ def _back_swap(ground: ProjectTree, change: Change) -> None:
     if now is None and ground.look(between) is not None:
         ground.move(between, change.path)
         return
-    if now is None or now.st_ino != change.new:
+    if not _is_new(ground, change, now):
         return
     if ground.look(change.aside) is None and ground.look(between) is not None:
         ground.move(between, change.aside)
@@ -201,7 +235,7 @@ def _back_swap(ground: ProjectTree, change: Change) -> None:
 def _make_put(ground: ProjectTree, change: Change) -> str:
     now = ground.look(change.path)
     if now is not None:
-        return "" if now.st_ino == change.new else "in-the-way"
+        return "" if _is_new(ground, change, now) else "in-the-way"
     try:
         ground.move(change.aside, change.path)
     except FileExistsError:
@@ -211,7 +245,7 @@ def _make_put(ground: ProjectTree, change: Change) -> str:
 
 def _back_put(ground: ProjectTree, change: Change) -> None:
     now = ground.look(change.path)
-    if now is not None and now.st_ino == change.new:
+    if _is_new(ground, change, now):
         ground.move(change.path, change.aside)
 
 
@@ -265,7 +299,7 @@ def _make_set(ground: ProjectTree, change: Change) -> str:
     if change.action and change.old is not None and stat.S_IFMT(now.st_mode) != stat.S_IFMT(change.old.mode):
         return "changed"
     if change.action and change.old is not None and stat.S_ISREG(now.st_mode):
-        same = (now.st_ino, now.st_size) == (change.old.inode, change.old.size)
+        same = now.st_size == change.old.size and _same_number(ground, change.old, now)
         if not same or now.st_mtime_ns not in (change.old.mtime_ns, change.mtime_ns):
             return "changed"
     ground.set_outside(change.path, change.mode, change.mtime_ns)
@@ -276,7 +310,7 @@ def _back_set(ground: ProjectTree, change: Change) -> None:
     if change.old is not None and (now := ground.look(change.path)) is not None:
         if stat.S_IFMT(now.st_mode) != stat.S_IFMT(change.old.mode):
             return
-        if stat.S_ISDIR(now.st_mode) or now.st_ino == change.old.inode:
+        if stat.S_ISDIR(now.st_mode) or _same_number(ground, change.old, now):
             ground.set_outside(change.path, stat.S_IMODE(change.old.mode), change.old.mtime_ns)
 
 

@@ -129,6 +129,9 @@ def _closed(project: str, error: OSError) -> ProjectGone:
 class ProjectTree(LinkSafeTree):
     """Access below the project. A link in the way is "not a directory": the place is left, and listed."""
 
+    #: Whether inode numbers that were written down are still those of the same files.
+    numbers_last = True
+
     def __init__(self, project: str) -> None:
         try:
             super().__init__(project)

@@ -15,6 +15,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.locks import process_lock
 from safekept.core.next_step import NextStep
+from safekept.core.platform.filesystems import keeps_numbers
 from safekept.core.records import dataclass
 
 from ..checkpoint import Checkpoint
@@ -135,6 +136,7 @@ def _recover_files(
     check_project(project, target)
     remarks: list[str] = []
     with ProjectTree(project) as ground:
+        ground.numbers_last = keeps_numbers(project)
         if committed and "taking-back" not in by_state:
             try:
                 outcome = go_forward(ground, changes, listener)

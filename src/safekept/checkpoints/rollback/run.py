@@ -23,7 +23,7 @@ from safekept.core.records import dataclass
 
 from ..checkpoint import FileState
 from ..points.rollback_plan import OWN, Left
-from .placing import Change, clear_away, make, take_back
+from .placing import Change, FileStamp, clear_away, make, take_back
 from .preparing import Prepared
 from .project_tree import ProjectTree
 from .proving import Damaged, FileContents, open_elsewhere
@@ -45,7 +45,8 @@ def stage(ground: ProjectTree, contents: FileContents, prepared: Prepared, liste
     for number, change in enumerate(waiting):
         listener(Event("stage", number, len(waiting), unit="files", path=change.path))
         try:
-            change.new = _stage_one(ground, contents, change, prepared.content[change.aside], few)
+            facts = _stage_one(ground, contents, change, prepared.content[change.aside], few)
+            change.new, change.staged = facts.st_ino, FileStamp.of(facts)
         except Damaged as error:
             ground.unlink(change.aside)
             dropped.append((change.path, "damaged", str(error)))
@@ -59,7 +60,7 @@ def stage(ground: ProjectTree, contents: FileContents, prepared: Prepared, liste
 
 def _stage_one(
     ground: ProjectTree, contents: FileContents, change: Change, state: FileState, sync: bool
-) -> int:
+) -> os.stat_result:
     parent, name = ground.parent(change.aside)
     if state.kind == "symlink":
         text = b"".join(contents.chunks(state))
@@ -77,14 +78,14 @@ def _stage_one(
                 os.utime(descriptor, ns=(change.mtime_ns, change.mtime_ns))
             if sync:
                 sync_file(descriptor)
-            return os.fstat(descriptor).st_ino
+            return os.fstat(descriptor)
         finally:
             os.close(descriptor)
     if change.owner is not None:
         os.chown(name, *change.owner, dir_fd=parent, follow_symlinks=False)
     if change.mtime_ns is not None:
         os.utime(name, ns=(change.mtime_ns, change.mtime_ns), dir_fd=parent, follow_symlinks=False)
-    return os.stat(name, dir_fd=parent, follow_symlinks=False).st_ino
+    return os.stat(name, dir_fd=parent, follow_symlinks=False)
 
 
 _FEW = 32

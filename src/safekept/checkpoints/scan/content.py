@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 
 from safekept.core.entries import EntryLost
 from safekept.core.events import Listener
-from safekept.core.files.stable import READ, TICK_NS, read_once
+from safekept.core.files.stable import READ, read_once, settled
 from safekept.core.records import dataclass
 from safekept.core.sqlite.format import HEADER
 
@@ -24,8 +24,6 @@ from ..store.pack_writer import PackWriter
 #: Up to this size a file is read into memory; beyond it, it is streamed.
 WHOLE = 32 << 20
 _ATTEMPTS = 3
-#: Filesystems whose times are whole milliseconds or seconds are not trusted with less than this.
-_COARSE_NS = 2_100_000_000
 _SHORT_SIDECARS = (b"-wal", b"-shm")
 
 
@@ -47,12 +45,6 @@ class Read:
     unsure: bool  # may change again without looking different
     database: bool = False
     remark: str = ""
-
-
-def settled(ctime_ns: int, read_at: int) -> bool:
-    """Whether a change after `read_at` would look different from what was seen."""
-    slack = _COARSE_NS if ctime_ns % 1_000_000 == 0 else TICK_NS
-    return ctime_ns < read_at - slack
 
 
 def held_here() -> set[tuple[int, int]]:

@@ -11,6 +11,14 @@ import os
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 #: Two changes within one tick of a filesystem's clock look like one. Most tick every 4 to 10 ms.
 TICK_NS = 20_000_000
+#: Filesystems whose times are whole milliseconds or seconds are not trusted with less than this; FAT has two.
+_COARSE_NS = 2_100_000_000
+
+
+def settled(time_ns: int, read_at: int) -> bool:
+    """Whether a change after `read_at` would look different from what was seen with this time."""
+    slack = _COARSE_NS if time_ns % 1_000_000 == 0 else TICK_NS
+    return time_ns < read_at - slack
 
 
 def read_once(descriptor: int, before: os.stat_result) -> tuple[bytes, os.stat_result, bool]:

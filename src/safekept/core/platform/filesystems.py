@@ -89,6 +89,12 @@ def kind_of_filesystem(device: int) -> str:
     return ""
 
 
+def keeps_numbers(path: str) -> bool:
+    """Whether a file has the same number after its disk was mounted again; not on FAT, exFAT and FUSE."""
+    kind = mount_of(os.path.realpath(path)).kind
+    return kind not in ("exfat", "vfat", "msdos") and not kind.startswith(("fuse", "osxfuse", "macfuse"))
+
+
 def block_device(device: int) -> str:
     """Where Linux describes a disk; a place that is not there on other systems."""
     return f"/sys/dev/block/{os.major(device)}:{os.minor(device)}" if has("proc") else ""
@@ -127,6 +133,26 @@ def folding_of(directory: int, name: str) -> Folding:
         return Folding(_is_there(directory, probe.upper()), _is_there(directory, other))
     finally:
         os.unlink(probe, dir_fd=directory)
+
+
+#: What no FAT and no share of Windows takes in a name, beside control characters and bytes that are no text.
+_ODD = frozenset('"*:<>?\\|')
+
+
+def takes_name(directory: int, name: str) -> bool:
+    """Whether a name can be had in an open directory; one that is odd is tried by a file that is removed."""
+    if _ODD.isdisjoint(name) and name.isprintable():
+        return True
+    try:
+        os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=directory))
+    except FileExistsError:
+        return True
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.EILSEQ, errno.EINVAL):
+            return False
+        raise
+    os.unlink(name, dir_fd=directory)
+    return True
 
 
 def _is_there(directory: int, name: str) -> bool:

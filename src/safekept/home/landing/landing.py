@@ -11,10 +11,10 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import field
 
-from safekept.core.entries import Kind, Remark, Source
+from safekept.core.entries import Kind, Outcome, Remark, Source
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
 from safekept.core.files import NoRoom, free_bytes
@@ -22,15 +22,15 @@ from safekept.core.next_step import NextStep
 from safekept.core.platform.syncing import sync_filesystem
 from safekept.core.records import dataclass
 
-from .alike import refuse_alike
 from .area import INTENT, LANDED, Area, LandingDirectory, not_permitted, open_area, place_of
 from .desired_state import Builder, DesiredState, Steps, Unchanged, Wanted
+from .disk_names import left_by_disk
 from .landing_trees import LandingTrees
 from .plan import SPARE, LandingPlan, existing
 from .record import AWAY, LandingRecord, Root, write_record
 from .recovery import clear_away, settle
 from .search import SearchNote
-from .stage.proving import prove, prover
+from .stage.proving import leave_out, prove, prover
 from .stage.rebuilding import rebuild_lean
 from .stage.staging import Staging, stage
 from .swap.swap import swap
@@ -113,7 +113,7 @@ def land(
 
     def fill(directory: LandingDirectory) -> tuple[DesiredState, Staging]:
         _check_room(plan)
-        refuse_alike(plan.items.values(), directory.path)
+        left = left_by_disk(plan.items.values(), directory.path)
         work.clock("stage")
         staging = stage(source, plan, directory.staged, listener, prover(plan.items, listener))
         if any(staged.lean is not None for staged in staging.things.values()):
@@ -124,7 +124,11 @@ def land(
         work.clock("prove")
         listener(Event("prove"))
         prove(staging, plan, allow_damaged, leave_lost, listener)
-        return _desired_state(plan, staging), staging
+        for path, why in sorted(left.items()):
+            leave_out(staging, path)
+            staging.same.pop(path, None)
+            staging.remarks.append(Remark(path, Outcome.UNREADABLE, why))
+        return _desired_state(plan, staging, left.keys()), staging
 
     return work.run(plan.roots, fill, kept=len(plan.kept), wanted_bytes=plan.bytes)
 
@@ -304,7 +308,7 @@ def _check_room(plan: LandingPlan) -> None:
         raise no_room(plan.home, plan.needed + SPARE, free)
 
 
-def _desired_state(plan: LandingPlan, staging: Staging) -> DesiredState:
+def _desired_state(plan: LandingPlan, staging: Staging, left: Container[str]) -> DesiredState:
     desired = DesiredState()
     if plan.layout is not None:
         desired.machine_bound = plan.layout.machine_bound
@@ -312,7 +316,7 @@ def _desired_state(plan: LandingPlan, staging: Staging) -> DesiredState:
     with contextlib.ExitStack() as stack:
         trees = [stack.enter_context(Tree(root.base)) for root in plan.roots]
         for item in plan.items.values():
-            if item.kind is not Kind.DIRECTORY:
+            if item.kind is not Kind.DIRECTORY or item.path in left:
                 continue
             if item.leading:
                 now = trees[item.root].look(item.place)

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 
 from safekept.core.entries import CHUNK, ZEROS, Content, EntryLost, Outcome, Remark
-from safekept.core.files.stable import READ, TICK_NS, read_once
+from safekept.core.files.stable import READ, read_once, settled
 from safekept.core.files.tree import LinkSafeTree
 from safekept.core.platform.copying import knows_holes, next_data
 
@@ -199,7 +199,7 @@ def _read_whole(descriptor: int, before: os.stat_result) -> tuple[bytes, bool]:
     data, _, same = read_once(descriptor, before)
     if not same:
         return data[: before.st_size], False
-    if data and time.time_ns() - before.st_mtime_ns < TICK_NS:
+    if data and not settled(before.st_mtime_ns, time.time_ns()):
         return data, os.pread(descriptor, len(data) + 1, 0) == data
     return data, True
 

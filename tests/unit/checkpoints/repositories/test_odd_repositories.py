@@ -9,6 +9,7 @@ import pytest
 
 from safekept.checkpoints.rollback.rollback import plan_rollback, roll_back
 from safekept.checkpoints.store.repositories.keeping import Kept
+from safekept.checkpoints.store.repositories.locating import all_settled
 from safekept.checkpoints.store.repositories.state import read_states
 from safekept.checkpoints.store.store import Store
 from safekept.checkpoints.take.taking import take
@@ -226,3 +227,12 @@ def test_what_no_point_needs_any_more_goes_with_maintenance(store, project):
     assert kept.exists, "a dropped point can still be brought back"
     upkeep(0)
     assert not kept.exists
+
+
+def test_a_move_within_the_same_whole_second_is_not_missed():
+    """exFAT keeps whole seconds: what moves within the second in which it was read looks as before."""
+    second = 1_000_000_000
+    now = time.time_ns() // second * second
+    assert not all_settled([("refs", 1, 1, now)])
+    assert not all_settled([("refs", 1, 1, now - second)])
+    assert all_settled([("refs", 1, 1, now - 3 * second), ("gone", 0, 0, 0)])

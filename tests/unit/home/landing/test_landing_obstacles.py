@@ -333,8 +333,14 @@ def test_a_directory_that_may_not_be_written_is_named_whole(tmp_path):
     assert not_permitted(relative, "/the/home", "").what == "`/the/home` cannot be written: Permission denied"
 
 
-def test_two_names_that_the_disk_takes_for_one_are_refused_and_nothing_is_written(home, monkeypatch):
-    """The disk is played here: a real one needs root, a loop device and exfat-fuse."""
+@pytest.mark.parametrize(
+    ("case", "left"),
+    [(True, {"notes.md": "Notes.md", "sub": "Sub"}), (False, {"cafe\u0301": "caf\u00e9"})],
+)
+def test_of_two_names_that_the_disk_takes_for_one_the_first_lands_and_the_other_is_named(
+    home, monkeypatch, case, left
+):
+    """The disk is played here; `faults/test_case_blind_disk.py` has a real one."""
     from safekept.core.platform.filesystems import Folding
 
     twins = [
@@ -342,18 +348,18 @@ def test_two_names_that_the_disk_takes_for_one_are_refused_and_nothing_is_writte
         file("notes.md", "lower"),
         file("caf\u00e9", "1"),
         file("cafe\u0301", "2"),
+        file("sub", "a file"),
+        directory("Sub"),
+        file("Sub/in it", "kept"),
     ]
-    was = facts(home)
-    for folding, expected in (
-        (Folding(case=True, forms=False), [["Notes.md", "notes.md"]]),
-        (Folding(case=False, forms=True), [["caf\u00e9", "cafe\u0301"]]),
-    ):
-        monkeypatch.setattr("safekept.home.landing.alike.folding_of", lambda *_, folding=folding: folding)
-        with pytest.raises(SafekeptError) as caught:
-            landed(home, twins)
-        assert caught.value.code == "names-alike" and caught.value.facts["alike"] == expected
-        assert "for one name" in str(caught.value) and "The home is as it was" in caught.value.kept
-        assert facts(home) == was and not os.listdir(f"{home}.safekept/landings")
-    monkeypatch.undo()
-    landed(home, twins)
+    with monkeypatch.context() as patch:
+        folding = Folding(case=case, forms=not case)
+        patch.setattr("safekept.home.landing.disk_names.folding_of", lambda *_: folding)
+        result = landed(home, twins)
+    assert {one.path: one.reason for one in result.remarks} == {
+        path: f"this disk takes its name and `{other}` for one" for path, other in left.items()
+    }
+    assert not any(os.path.lexists(f"{home}/{path}") for path in left)
+    assert read(f"{home}/Notes.md") == b"upper" and read(f"{home}/Sub/in it") == b"kept"
+    landed(home, twins, operation="op-2")
     assert read(f"{home}/Notes.md") == b"upper" and read(f"{home}/cafe\u0301") == b"2"

@@ -15,12 +15,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from safekept.core.files.small import read_start
+from safekept.core.files.stable import settled
 from safekept.core.records import dataclass
 
 #: Path, inode, size and time of something that was looked at.
 Look = tuple[str, int, int, int]
-#: Something this new may change again without looking any different (nanoseconds).
-_FRESH_NS = 20_000_000
 #: Of the repositories inside one project so many are kept.
 MOST = 50
 _LARGEST_SETTINGS = 1 << 20
@@ -147,7 +146,7 @@ def look(path: str) -> Look:
     return path, facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
-def settled(looks: list[Look]) -> bool:
+def all_settled(looks: list[Look]) -> bool:
     """Whether nothing that was looked at is so new that its next change could look the same."""
-    horizon = time.time_ns() - _FRESH_NS
-    return all(one[3] < horizon for one in looks)
+    now = time.time_ns()
+    return all(one[3] == 0 or settled(one[3], now) for one in looks)

@@ -20,7 +20,7 @@ from ...project import project_id
 from ..objects import FILE, encode_tree, object_id
 from ..pack_writer import PackWriter
 from ..store import Store
-from .locating import Located, Look, locate_all, look, settled
+from .locating import Located, Look, all_settled, locate_all, look
 from .state import ESSENCE, STATE, RepositoryState, encode, essence_of
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class RepositoryLook:
                 self._hold(place, state, reading, staged)
         self.changed = staged or not self._tree
         self._new = [(STATE, encode(states)), (ESSENCE, essence)]
-        self._nested, self._looks = names, tuple(looks) if settled(looks) else ()
+        self._nested, self._looks = names, tuple(looks) if all_settled(looks) else ()
         self._tips = tuple(oid for state in states for oid in state.objects()[:500])
 
     def _put(self, data: bytes) -> str:

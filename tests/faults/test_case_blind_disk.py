@@ -1,0 +1,140 @@
+"""A real disk that ignores case and has no links, modes or odd names: nothing is written over."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import tempfile
+
+import pytest
+
+from conftest import MISSING
+from safekept.checkpoints.rollback import project_tree
+from safekept.checkpoints.rollback.rollback import recover
+from support.commands.in_process import spoken
+from support.platforms.disks import NoSuchDisk, exfat, mounted_again
+from support.projects.rollbacks import Project
+from support.users.contexts import throwaway
+
+TWINS = {"Notes.md": "upper", "notes.md": "lower", "caf\u00e9": "one sign", "cafe\u0301": "two signs"}
+ODD = {"what?.md": "a question", os.fsdecode(b"raw-\xff"): "bytes", "plain.md": "plain"}
+
+
+@pytest.fixture
+def disk_at(request):
+    """Mounts an exFAT over a directory: `disk_at(place)`."""
+    work = tempfile.mkdtemp(prefix="sk-", dir="/tmp")
+    request.addfinalizer(lambda: shutil.rmtree(work, ignore_errors=True))
+
+    def mount(place: str) -> str:
+        os.makedirs(place, exist_ok=True)
+        disk = exfat(os.path.join(work, "image"), place, 256)
+        try:
+            disk.__enter__()
+        except NoSuchDisk as error:
+            pytest.skip(f"{MISSING}a disk that ignores case: {error}")
+        request.addfinalizer(lambda: disk.__exit__(None, None, None))
+        return place
+
+    return mount
+
+
+def fill(place: str) -> None:
+    for name, text in {**TWINS, **ODD}.items():
+        with open(os.path.join(place, name), "w", encoding="utf-8") as file:
+            file.write(text)
+    os.symlink("plain.md", os.path.join(place, "link"))
+
+
+def found_in(place: str) -> dict[str, str]:
+    found = {}
+    for name in os.listdir(place):
+        if os.path.isfile(os.path.join(place, name)):
+            with open(os.path.join(place, name), encoding="utf-8") as file:
+                found[name] = file.read()
+    return found
+
+
+def test_a_restore_brings_all_that_the_disk_can_hold_names_the_rest_and_ends_with_3(
+    tmp_path, monkeypatch, disk_at
+):
+    here = throwaway(tmp_path)
+    say = spoken(monkeypatch, here.places.user_home)
+    home = os.path.join(here.places.user_home, ".hermes")
+    os.makedirs(os.path.join(home, "skills"))
+    with open(os.path.join(home, "config.yaml"), "w") as file:
+        file.write("model: test\n")
+    fill(os.path.join(home, "skills"))
+    assert say("snapshot", "create").code == 0
+    place = os.path.join(disk_at(str(tmp_path / "disk")), "home")
+    done = say("snapshot", "restore", "latest", "--into", place, "--yes", "--json")
+    assert done.code == 3, done
+    found = found_in(os.path.join(place, "skills"))
+    # exFAT ignores case, and tells the two forms of a letter apart.
+    forms = {name: TWINS[name] for name in list(TWINS)[2:]}
+    assert found == {"Notes.md": "upper", "plain.md": "plain", **forms}
+    lost = json.dumps(json.loads(done.out))
+    for name in ("skills/notes.md", "skills/what?.md", "skills/link", "skills/raw-"):
+        assert name in lost, (name, lost)
+
+
+def test_a_rollback_brings_all_that_the_disk_can_hold_and_lists_the_rest(tmp_path, disk_at):
+    project = Project(str(tmp_path))
+    fill(project.path)
+    project.write("edited.txt", "then\n")
+    point = project.before()
+    shutil.rmtree(project.path)
+    disk_at(project.path)
+    project.write("edited.txt", "now, and longer\n")
+    project.write("NOTES.md", "made since\n")
+    result = project.back(point, overwrite_mine=True)
+    left = {one.path: one.reason for one in result.left}
+    assert not result.complete and project.leftovers() == []
+    assert left["Notes.md"] == left["notes.md"] == left["NOTES.md"] == "case"
+    assert left["link"] == "no-symlinks"
+    assert left["what?.md"] == left[os.fsdecode(b"raw-\xff")] == "no-such-name"
+    assert found_in(project.path) == {
+        **{"NOTES.md": "made since\n", "edited.txt": "then\n", "plain.md": "plain"},
+        **{name: TWINS[name] for name in list(TWINS)[2:]},
+    }
+    project.undo()
+    assert project.read("edited.txt") == b"now, and longer\n"
+    project.store.close()
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_rollback_that_a_power_cut_ended_is_finished_after_the_disk_was_mounted_again(
+    tmp_path, monkeypatch, disk_at, number
+):
+    """Such a disk gives files new numbers each time it is mounted."""
+    project = Project(str(tmp_path))
+    disk_at(project.path)
+    for name in ("one.txt", "two.txt"):
+        project.write(name, "then\n")
+    point = project.before()
+    for name in ("one.txt", "two.txt"):
+        project.write(name, "now, and longer\n")
+    child = os.fork()
+    if child == 0:
+        seen, real = [], project_tree._rename
+
+        def stopped(old, new):
+            seen.append(new)
+            if len(seen) == 3 + number:
+                os.kill(os.getpid(), signal.SIGKILL)
+            real(old, new)
+
+        monkeypatch.setattr(project_tree, "_rename", stopped)
+        try:
+            project.back(point)
+        finally:
+            os._exit(0)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    mounted_again(project.path)
+    found = recover(project.store, project.path, settings=project.settings)
+    assert found is not None and found.how == "finished" and found.remarks == ()
+    assert project.read("one.txt") == project.read("two.txt") == b"then\n"
+    assert sorted(os.listdir(project.path)) == ["one.txt", "two.txt"]
+    project.store.close()
