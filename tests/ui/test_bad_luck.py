@@ -109,7 +109,10 @@ def test_no_vault_and_no_home_are_answers(tmp_path):
         page.enter()
         said = answered(page)
     assert "Not protected" in said["/"] and "setup" in said["/"]
-    assert "no vault" in said["/browse"] and "Nothing" in said["/browse"]
+    assert "no vault yet" in said["/browse"] and "setup" in said["/browse"]
+    assert (
+        "Nothing has happened here yet" in said["/timeline"] and "could not be read" not in said["/timeline"]
+    )
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 
 from safekept.actions.projects.checkpoint import CheckpointPolicy, take_checkpoint
 from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
-from safekept.ui.diffs import diff_rows
+from safekept.ui.diffs import backwards, diff_rows
 from support.commands.waiting import wait_until
 from support.ui.served import ServedPage
 from support.users.states import drilled, empty, settled
@@ -250,10 +250,28 @@ def test_the_timeline_is_narrowed_and_its_pages_stay_small(user):
 def test_words_that_differ_are_marked_and_nothing_in_them_is_markup():
     rows = diff_rows(["@@ -1 +1 @@", f"-red {SCRIPT}", "+green <b>", " same", "+++ not a head"])
     kinds = [line.kind for line in rows.lines]
-    assert kinds == ["place", "del", "add", "same", "head"]
+    assert kinds == ["place", "del", "add", "same", "add"]
     assert "<mark>red</mark>" in rows.lines[1].text and "<script" not in rows.lines[1].text
     assert rows.lines[1].said == "removed: "
     assert diff_rows([f"+{number}" for number in range(900)]).left_out == 300
+
+
+def test_a_line_that_looks_like_the_name_of_a_file_is_a_line():
+    """A comment of SQL that went: `-- x` with a minus before it."""
+    lines = ["--- a/x.sql", "+++ b/x.sql", "@@ -1,2 +1,1 @@", "--- first", " select 1"]
+    rows = diff_rows(lines, one_file=True)
+    assert [line.kind for line in rows.lines] == ["place", "del", "same"] and rows.removed == 1
+    assert [line.kind for line in diff_rows(lines).lines][:4] == ["head", "head", "place", "del"]
+
+
+def test_a_plan_to_go_back_tells_what_goes_and_what_comes():
+    since = ["--- a/x", "+++ b/x", "@@ -1,3 +1,4 @@", " top", "-old", "+new", "+more", " end"]
+    since += ["--- /dev/null", "+++ b/y", "@@ -0,0 +1 @@", "+y", "# z: file 0644 -> file 0755"]
+    since += ["# big: not shown as text (12 -> 14 bytes)", "k: 3 bytes then, 4 bytes now (hidden)"]
+    back = ["--- b/x", "+++ a/x", "@@ -1,4 +1,3 @@", " top", "-new", "-more", "+old", " end"]
+    back += ["--- b/y", "+++ /dev/null", "@@ -1 +0,0 @@", "-y", "# z: file 0755 -> file 0644"]
+    back += ["# big: not shown as text (14 -> 12 bytes)", "k: 3 bytes then, 4 bytes now (hidden)"]
+    assert backwards(since) == back and backwards(back) == since
 
 
 def test_many_projects_do_not_make_every_page_longer():

@@ -184,8 +184,14 @@ def test_the_same_with_the_keyboard_alone(browser, page, state):
         follow(one, "Find a file")
         for name in ("skills/", "deploy-0/", "SKILL.md", "Every version", "Restore this version"):
             follow(one, name)
+        assert one.locator(".diff .add").count() >= 1
         follow(one, "Restore", "button")
         one.get_by_role("heading", name="Restored").wait_for()
+        for there in (False, True):  # taken back, and once more: the next test needs it
+            assert is_back(path, data) is not there
+            follow(one, "Undo")
+            follow(one, "Take it back", "button")
+            one.get_by_role("heading", name="Taken back").wait_for()
     assert is_back(path, data)
 
 

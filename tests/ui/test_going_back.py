@@ -12,9 +12,11 @@ from urllib.parse import quote
 
 import pytest
 
+from safekept.actions.projects.checkpoint import CheckpointPolicy, take_checkpoint
 from support.commands.waiting import wait_until
 from support.ui.months import month, project
 from support.ui.served import SOURCE, ServedPage
+from support.users.states import alarmed
 
 SKILL = "skills/deploy-0/SKILL.md"
 
@@ -147,6 +149,70 @@ def test_a_project_goes_back_to_a_checkpoint_and_forward_again(user):
     assert "Taken back" in finished(page, page.post("/do/undo", back).headers["location"])
     with open(plan_file, encoding="utf-8") as file:
         assert "Water nothing" in file.read()
+
+
+def git(project: str, *words: str) -> str:
+    who = ["-c", "user.name=Somebody", "-c", "user.email=somebody@example.invalid"]
+    done = subprocess.run(["git", *who, *words], cwd=project, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_the_git_repository_goes_back_where_that_was_asked_for(user):
+    page, state, _ = user
+    place = os.path.join(state.user, "code", "ledger")
+    os.makedirs(place)
+    git(place, "init", "-q")
+    for number in (1, 2):
+        with open(os.path.join(place, "sums.txt"), "w", encoding="utf-8") as file:
+            file.write(f"{number}\n")
+        git(place, "add", ".")
+        git(place, "commit", "-qm", f"sum {number}")
+    before = git(place, "rev-parse", "HEAD")
+    take_checkpoint(state.context, place, CheckpointPolicy(), reason="before a reset")
+    git(place, "reset", "-q", "--hard", "HEAD~1")
+    timeline = page.get(f"/timeline?project={quote(place)}").text
+    point = re.search(r'href="(/point\?[^"]*)"', timeline)
+    plan = page.get(html.unescape(point[1]).replace("/point", "/rollback")).text
+    assert "The git repository moved since, too" in words(plan)
+    more = re.search(r'href="(/rollback\?[^"]*git=1[^"]*)"', plan)
+    plan = page.get(html.unescape(more[1])).text
+    assert "Would go back in the git repository" in words(plan)
+    form = fields_of(plan, "/do/rollback")
+    without = {name: value for name, value in form.items() if name != "git"} | {"typed": "rollback"}
+    assert "cannot be carried out" in finished(page, page.post("/do/rollback", without).headers["location"])
+    done = finished(page, page.post("/do/rollback", {**form, "typed": "rollback"}).headers["location"])
+    assert "Went back to" in words(done) and git(place, "rev-parse", "HEAD") == before, words(done)
+
+
+def test_another_time_of_a_project_is_chosen_where_it_is_browsed(user):
+    page, _, garden = user
+    tree = page.get(f"/browse?project={quote(garden)}").text
+    times = re.findall(r'<option value="(\w{12})"', tree)
+    assert len(times) >= 3
+    chosen = f"/browse?place=project:{quote(garden)}&id={times[-1]}&at=plan.md"
+    assert "roses" in page.get(chosen).text
+    other = page.get(f"/browse?place=home:{quote(os.path.join(garden, '..'))}&id={times[-1]}")
+    assert other.status == 400
+
+
+def test_what_an_alarm_misses_comes_back_by_its_button(tmp_path):
+    """The first thing that a frightened person sees is a button, and it leads to the plan of all of it."""
+    state = alarmed(tmp_path)
+    with ServedPage(state.user) as page:
+        page.enter()
+        today = page.get("/").text
+        link = re.search(r'href="(/restore\?[^"]*)">See what comes back', today)
+        assert link is not None, words(today)[:600]
+        plan = page.get(html.unescape(link[1])).text
+        form = fields_of(plan, "/do/restore")
+        paths = re.findall(r'name="path" value="([^"]*)"', plan)
+        assert sorted(paths) == ["cron/jobs.json", "memories"]
+        sent = [*((name, value) for name, value in form.items() if name != "path"), ("typed", "restore")]
+        begun = page.post("/do/restore", [*sent, *(("path", path) for path in paths)])
+        done = words(finished(page, begun.headers["location"]))
+        assert "Restored" in done, done
+        with open(os.path.join(state.home, "cron", "jobs.json"), encoding="utf-8") as file:
+            assert len(file.read()) > 100
 
 
 def test_a_snapshot_and_a_drill_are_begun_by_a_button(user):

@@ -11,8 +11,9 @@ import time
 import pytest
 
 from safekept.actions.keeper.keeper_status import KeeperStatus
-from safekept.actions.page.copies import DELETED, DISK, MACHINE, THIEF, copies_of
+from safekept.actions.page.copies import DELETED, DISK, MACHINE, THIEF, copies_of, together
 from safekept.actions.page.days import BEFORE, KEPT, OVERDUE, UNCHANGED, WAITING, last_days
+from safekept.actions.page.events import ALARMS, COPIES, EventRequest, events
 from safekept.actions.status.changed_since import ChangedSince
 from safekept.actions.status.home_summary import TakenSnapshot
 from safekept.actions.status.status import look
@@ -98,6 +99,29 @@ def test_what_retention_let_go_was_taken_all_the_same(kept):
     status = look(kept.context)
     states = days_of(status, kept.context, taken=())
     assert states.count(KEPT) == 16
+
+
+def test_what_was_done_for_every_home_is_in_the_timeline_of_each(kept):
+    """A push, a check of the vault and the end of an alarm name no home; another home's push does."""
+
+    def titles(group):
+        found = events(kept.context, EventRequest(home=kept.home, most=100, group=group)).events
+        return [one.title for one in found]
+
+    assert titles(COPIES) == ["Push"] * 6 and titles(ALARMS) == ["Alarm over", "Alarm"]
+    other = events(kept.context, EventRequest(home="/somewhere/else", most=100, group=COPIES)).events
+    assert other == (), "each of them took this home and no other"
+
+
+def test_all_copies_together_survive_what_any_of_them_does(kept):
+    status = look(kept.context.changed(destinations=_attic(kept)))
+    copies = copies_of(kept.context.changed(destinations=_attic(kept)), status)
+    assert {one.danger: one.holds for one in together(copies)} == {
+        DISK: True,
+        MACHINE: True,
+        DELETED: True,
+        THIEF: False,
+    }
 
 
 def test_a_copy_is_said_to_survive_only_what_it_does(kept, tmp_path):

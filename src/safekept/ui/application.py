@@ -13,19 +13,24 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from safekept.actions.page.events import nothing_kept_yet
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 
 from .gate import Gate
 from .rendering import STATIC, static_file, step_markup
 from .views import browse, going_back, history, places, proof, starting, timeline, today
-from .visit import PageOffice, Visit
+from .visit import PageOffice, Visit, user_context
 
 Shows = Callable[[Visit], Response]
 
 
 class PageBroke(SafekeptError):
     code = "page-broke"
+
+
+class NothingKeptYet(SafekeptError):
+    code = "nothing-kept-yet"
 
 
 #: What is only looked at.
@@ -77,17 +82,29 @@ def _answering(show: Shows, office: PageOffice) -> Callable[[Request], Response]
         try:
             return show(Visit(request, office))
         except SafekeptError as error:
-            return error_page(request, office, error)
+            return error_page(request, office, _first_said(error))
         except Exception as error:
             return error_page(request, office, _unexpected(error), 500)
 
     return answer
 
 
+def _first_said(error: SafekeptError) -> SafekeptError:
+    """Who never kept anything has no trouble with a vault, and does not want one by itself."""
+    if not nothing_kept_yet(user_context()[1], error):
+        return error
+    return NothingKeptYet(
+        "There is no vault yet, so there is nothing to look at",
+        kept="Nothing was read or changed",
+        next_steps=(NextStep("setup", before="Protect this machine:"),),
+    )
+
+
 def error_page(request: Request, office: PageOffice, error: SafekeptError, status: int = 400) -> Response:
     """What happened, what was kept safe, what to do next."""
     visit = Visit(request, office)
-    steps = [step_markup(step, office.program) for step in error.next_steps]
+    home = visit.context.places.user_home
+    steps = [step_markup(step, office.program, home) for step in error.next_steps]
     values = {"what": error.what, "kept": error.kept, "steps": steps, "code": error.code}
     return visit.page("error.html", "That did not work", values, status)
 

@@ -118,7 +118,9 @@ class Gate:
             body += message.get("body", b"")
             if len(body) > LARGEST_FORM:
                 return refusal_page(413, "That is more than a form of the page.")
-            if message["type"] == "http.disconnect" or not message.get("more_body"):
+            if message["type"] == "http.disconnect":  # what came of it may name less than was meant
+                return refusal_page(400, "The form did not come whole.")
+            if not message.get("more_body"):
                 break
         fields = parsed(body)
         if not self._admission.is_own_form(scope["path"], fields.get("token", [""])[0]):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import re
 import time
 from collections.abc import Mapping
 from urllib.parse import quote, urlencode
@@ -61,13 +62,19 @@ def environment() -> Environment:
         "lines": TextLines,
         "marked": marked,
         "query": query,
-        "day": lambda when: time.strftime("%d %B %Y", time.localtime(when)),
+        "day": lambda when: moment_words(when).partition(",")[0],
+        "words": moment_words,
         "clock": lambda when: time.strftime("%H:%M", time.localtime(when)),
         "moment": lambda when: time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when)),
         "iso": lambda when: time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(when)),
     }
     made.globals |= {"static": static_name, "share": share_bar}
     return made
+
+
+def moment_words(when: float) -> str:
+    """`18 November 2026, 14:45`: how a person names a moment that they go back to."""
+    return time.strftime("%d %B %Y, %H:%M", time.localtime(when)).removeprefix("0")
 
 
 def ago(when: float, now: float) -> str:
@@ -99,9 +106,16 @@ def marked(text: str) -> Markup:
     )
 
 
-def step_markup(step: Step, program: str) -> Markup:
+def at_home(text: str, home: str) -> str:
+    """A sentence with `~` for the user's directory; not within quotes, where no shell would know it."""
+    home = home.rstrip("/")
+    return re.sub(rf"(?<![^\s`(]){re.escape(home)}/", "~/", text) if home else text
+
+
+def step_markup(step: Step, program: str, home: str = "") -> Markup:
     """What to do next, with its commands as code."""
-    return marked(step_text(step, program))
+    text = step_text(step, program)
+    return marked(at_home(text, home) if isinstance(step, str) else text)
 
 
 def query(values: Mapping[str, object]) -> str:

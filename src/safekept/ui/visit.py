@@ -22,7 +22,7 @@ from safekept.settings.context import context_of
 
 from .admission import Admission
 from .gate import FORM, parsed
-from .rendering import exact, query, render
+from .rendering import at_home, exact, marked, query, render
 from .watching import PageWatch
 from .work import WorkBoard
 
@@ -69,6 +69,10 @@ class Visit:
         """A word of the address."""
         return self._query.get(name, [default])[0]
 
+    def all_asked(self, name: str) -> tuple[str, ...]:
+        """Every word of the address that has this name."""
+        return tuple(self._query.get(name, ()))
+
     def number(self, name: str, default: int, most: int) -> int:
         """A number of the address; anything else is the default."""
         word = self.asked(name)
@@ -81,6 +85,10 @@ class Visit:
     def name(self, name: str) -> str:
         """A path of the form, byte for byte as it was written there (`rendering.exact`)."""
         return unquote(self.field(name), errors="surrogateescape")
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """Every path of the form that has this name."""
+        return tuple(unquote(one, errors="surrogateescape") for one in self._form.get(name, ()))
 
     def asked_name(self, name: str) -> str:
         """The same of a form that only looks."""
@@ -133,5 +141,6 @@ def common_values(context: UserContext, program: str) -> dict[str, object]:
         "tilde": lambda path: tilde(context, path),
         "call": call,
         "raw": exact,
+        "said": lambda text: marked(at_home(text, context.places.user_home)),
         "exported": False,
     }

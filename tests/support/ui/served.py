@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 from urllib.parse import urlencode
@@ -103,7 +103,9 @@ class ServedPage:
     def get(self, path: str, **headers: str) -> Answered:
         return self.ask("GET", path, {"Cookie": self.cookie, **headers})
 
-    def post(self, path: str, fields: Mapping[str, str], **headers: str) -> Answered:
+    def post(
+        self, path: str, fields: Mapping[str, str] | Sequence[tuple[str, str]], **headers: str
+    ) -> Answered:
         """As the browser sends a form of ours; `headers` replace its own."""
         own = {
             "Cookie": self.cookie,

@@ -6,6 +6,8 @@ recovery passphrase or a kit that is kept off this machine.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from safekept.core.records import dataclass
 from safekept.core.spelling import shown
 
@@ -19,12 +21,14 @@ from ..status.status import Status
 from ..status.vault_status import NONE, VaultStatus
 from ..vault.seat_belt import look
 
+#: Names of copies that are words of ours and not a user's.
+_OURS = ("The vault", "The keeper")
 #: The dangers, in the order in which a page shows them.
 DISK, MACHINE, DELETED, THIEF = "disk", "machine", "deleted", "thief"
 DANGERS = {
     DISK: "The disk fails",
     MACHINE: "The machine is lost",
-    DELETED: "An agent runs rm -rf ~",
+    DELETED: "An agent runs `rm -rf ~`",
     THIEF: "Somebody takes over this machine",
 }
 
@@ -56,6 +60,24 @@ class CopyPlace:
             "survives": {one.danger: one.holds for one in self.survives},
             "trouble": self.trouble or None,
         }
+
+
+def together(copies: Iterable[CopyPlace]) -> tuple[Survival, ...]:
+    """What is still there after each danger, if any copy is: with the name of the first that holds."""
+    found = []
+    for danger in DANGERS:
+        every = [(copy, one) for copy in copies for one in copy.survives if one.danger == danger]
+        holds = next((copy.name for copy, one in every if one.holds), "")
+        unknown = any(one.holds is None for _, one in every)
+        why = (
+            f"by {holds[:1].lower()}{holds[1:]}"
+            if holds in _OURS
+            else f"by {holds}"
+            if holds
+            else "no copy does"
+        )
+        found.append(Survival(danger, True if holds else None if unknown else False, why))
+    return tuple(found)
 
 
 def copies_of(context: UserContext, status: Status) -> tuple[CopyPlace, ...]:

@@ -18,17 +18,20 @@ from safekept.checkpoints.store import Store
 from safekept.core.ages import count_text, size_text
 from safekept.core.errors import SafekeptError
 from safekept.core.records import dataclass
+from safekept.vault.errors import NoSuchVault
 from safekept.vault.tags import PRE_CHANGE
 
 from ..base.context import UserContext
 from ..base.operations.care import AlarmFacts, ConnectFacts, DrillFacts
 from ..base.operations.facts import Facts
 from ..base.operations.homes import LandingFacts
+from ..base.operations.stores import PushFacts
 from ..projects.home_points.stored import point_of
 from ..projects.project import checkpoint_directory
-from ..snapshots.listing import Listed
+from ..snapshots.listing import Listed, as_stored
 from ..undo.log import JournalUnreadable, LogRequest, read_log
 from ..undo.operation import Operation
+from ..vault.place import vault_was_here
 from .listings import Listings
 
 #: Kinds that a list can be narrowed to, and what each is called.
@@ -74,6 +77,8 @@ _VERBS = {
     "alarm-over": (ALARMS, "Alarm over"),
     "alarm-acknowledged": (ALARMS, "Alarm seen to"),
 }
+#: What is done to all that a vault holds: it belongs to the history of each of its homes.
+_OF_EVERY_HOME = ("push", "pull", "vault-check", "alarm", "alarm-over", "alarm-acknowledged")
 #: What an event opens to.
 SNAPSHOT, POINT = "snapshot", "checkpoint"
 _STORED = ("done", "incomplete")
@@ -91,6 +96,7 @@ class PageEvent:
     detail: str = ""
     actor: str = ""
     session: str = ""
+    turn: str = ""
     opens: str = ""  # SNAPSHOT or POINT, by its id; nothing: an operation of the journal
     bad: bool = False  # it failed, or is an alarm
     undoable: bool = False
@@ -108,6 +114,7 @@ class PageEvent:
             "detail": self.detail,
             "actor": self.actor,
             "session": self.session or None,
+            "turn": self.turn or None,
             "bad": self.bad,
         }
 
@@ -124,6 +131,7 @@ class EventRequest:
     text: str = ""
     agent: str = ""
     session: str = ""
+    turn: str = ""
     path: str = ""  # only what changed this file, or names it
     changed: frozenset[str] = frozenset()  # the points in which it did
 
@@ -134,6 +142,7 @@ class EventRequest:
             and (not self.text or event.says(self.text))
             and (not self.agent or event.actor == self.agent)
             and (not self.session or event.session == self.session)
+            and (not self.turn or event.turn == self.turn)
             and (not self.path or event.id in self.changed or self.path in event.detail)
         )
 
@@ -154,7 +163,8 @@ def events(context: UserContext, request: EventRequest, listings: Listings | Non
         try:
             listed = (listings or Listings()).of_home(context, request.home)
         except (SafekeptError, OSError) as error:
-            problem = error.what if isinstance(error, SafekeptError) else str(error)
+            if not nothing_kept_yet(context, error):
+                problem = error.what if isinstance(error, SafekeptError) else str(error)
     found: list[PageEvent] = []
     with contextlib.ExitStack() as opened:
         sources, told = (
@@ -174,6 +184,19 @@ def events(context: UserContext, request: EventRequest, listings: Listings | Non
             problem = problem or error.what
     found.sort(key=lambda one: one.time, reverse=True)  # clocks jump
     return EventPage(tuple(found[: request.most]), len(found) > request.most, problem)
+
+
+def nothing_kept_yet(context: UserContext, error: Exception) -> bool:
+    """Whether there never was a vault: then there is nothing wrong with it."""
+    try:
+        return isinstance(error, NoSuchVault) and not vault_was_here(context)
+    except OSError:
+        return False
+
+
+def title_of(verb: str) -> str:
+    """What a verb of the journal is called."""
+    return _VERBS.get(verb, (OTHER, verb.replace("-", " ").capitalize()))[1]
 
 
 def _of_snapshots(listed: Iterable[Listed], before: float) -> Iterator[PageEvent]:
@@ -196,6 +219,7 @@ def _of_snapshots(listed: Iterable[Listed], before: float) -> Iterator[PageEvent
             ", ".join(parts),
             about.host if about else "",
             about.session if about else "",
+            about.turn if about else "",
             opens=SNAPSHOT,
             bad=not one.complete,
         )
@@ -210,6 +234,7 @@ def _of_checkpoints(points: Iterable[Checkpoint]) -> Iterator[PageEvent]:
             one.id,
             one.reason,
             session=one.session,
+            turn=one.turn,
             opens=POINT,
         )
 
@@ -217,29 +242,35 @@ def _of_checkpoints(points: Iterable[Checkpoint]) -> Iterator[PageEvent]:
 def _of_journal(context: UserContext, request: EventRequest, told: Collection[str]) -> Iterator[PageEvent]:
     """What the stores do not tell by themselves: `told` are the verbs that they do."""
     place = request.home or request.project
-    for one in read_log(context, LogRequest(most=None, home=place)).operations:
-        group, title = _VERBS.get(one.verb, (OTHER, one.verb.replace("-", " ").capitalize()))
+    also = _OF_EVERY_HOME if request.home else ()
+    for one in read_log(context, LogRequest(most=None, home=place, unplaced=also)).operations:
+        group = _VERBS.get(one.verb, (OTHER, ""))[0]
         stored = one.outcome in _STORED
         if stored and one.verb in told:
             continue
         work = one.work
+        if isinstance(work, PushFacts) and work.wholes is not None and as_stored(place) not in work.wholes:
+            continue  # another home's
         failed = isinstance(work, DrillFacts) and work.ok is False
         yield PageEvent(
             one.time,
             group,
-            title,
+            title_of(one.verb),
             one.id,
-            _detail(one, work),
+            detail_of(one, work),
             "" if one.actor == "person" else one.actor,
             bad=not stored or failed or one.verb == "alarm",
             undoable=stored and one.verb in ("restore", "import", "rollback", "undo", "rollback-undo"),
         )
 
 
-def _detail(one: Operation, work: Facts) -> str:
+def detail_of(one: Operation, work: Facts) -> str:
+    """The most important of an operation, in a few words."""
     if one.error:
         return str(one.error.get("what") or "it failed")
     parts = []
+    if isinstance(work, DrillFacts) and work.ok is not None:
+        parts.append("it restores" if work.ok else "NOT proven")
     if isinstance(work, AlarmFacts) and work.text:
         parts.append(work.text)
     if isinstance(work, LandingFacts) and work.only:

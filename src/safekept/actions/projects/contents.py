@@ -51,6 +51,10 @@ class OpenedPoint:
     point: Checkpoint
     files: dict[str, FileState]
 
+    def has(self, path: str) -> bool:
+        """Whether there is a file or directory of this name."""
+        return path in self.files or bool(self._below(path))
+
     def look(self, path: str = "") -> list[PointEntry] | PointFile:
         """What is in a directory, or one file. Only names that the checkpoint has lead anywhere."""
         path = path.strip("/")

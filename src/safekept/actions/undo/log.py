@@ -43,6 +43,7 @@ class LogRequest:
     most: int | None = 20  # None: all of them
     verb: str = ""
     home: str = ""  # or a project
+    unplaced: tuple[str, ...] = ()  # verbs that count for every place where they name none
     since: float = 0.0
 
 
@@ -81,7 +82,9 @@ def _newest(journal: Journal, request: LogRequest, reading: Reading) -> Iterator
         if request.verb and record.verb != request.verb:
             continue
         facts = AnyFacts.read(record)
-        if request.home and request.home not in (facts.home, facts.project, *(facts.homes or ())):
+        places = (facts.home, facts.project, *(facts.homes or ()))
+        everywhere = record.verb in request.unplaced and not any(places)
+        if request.home and request.home not in places and not everywhere:
             continue
         if request.most is not None and given >= request.most:
             reading.more = True

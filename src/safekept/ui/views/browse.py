@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +12,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 from starlette.responses import Response, StreamingResponse
 
+from safekept.actions.page.events import CHECKPOINTS, EventRequest, events
 from safekept.actions.page.sections import delimiter_of, sections_of
 from safekept.actions.projects.contents import PointEntry, PointFile, opened_point
 from safekept.actions.projects.points import names_a_point
@@ -29,6 +31,8 @@ from .places import choices, home_of, place_of
 
 #: Names on one page.
 PER_PAGE = 200
+#: Checkpoints that a page offers to choose from; the timeline has the rest.
+_OTHERS = 60
 #: Letters of a file that a page shows.
 MOST_TEXT = 150_000
 #: Pictures that are shown; they are sent as what they are, and as nothing that could hold a script.
@@ -168,14 +172,25 @@ def _indented(text: str) -> str:
 
 
 def _project(visit: Visit) -> Response:
-    place, word, path = place_of(visit), visit.asked("id"), visit.asked("path").strip("/")
-    with opened_point(visit.context, place.path, _point(visit, word)) as found:
+    place, word = place_of(visit), visit.asked("id")
+    path = (visit.asked("path") or visit.asked_name("at")).strip("/")
+    request = EventRequest(project=place.path, most=_OTHERS, group=CHECKPOINTS)
+    newest = events(visit.context, request).events
+    if not word or not names_a_point(word) or (visit.asked("place") and not _has(visit, word)):
+        word = newest[0].id if newest else word or "1"
+    with opened_point(visit.context, place.path, word) as found:
+        if path and visit.asked("place") and not found.has(path):
+            path = ""  # another project or time was chosen, which has no such place
         seen, point = found.look(path), found.point
+    others = [{"id": one.id, "short": one.id, "time": one.time, "kind": one.detail[:60]} for one in newest]
+    if point.id not in {one.id for one in newest}:
+        own = {"id": point.id, "short": point.short, "time": point.time_ns / 1e9, "kind": point.reason[:60]}
+        others.append(own)
     values: dict[str, object] = {
         "point": {"id": point.id, "short": point.short, "time": point.time_ns / 1e9},
         "noun": "Checkpoint",
         "about": {"project": place.path, "id": point.id},
-        "others": [],
+        "others": others,
     }
     if isinstance(seen, PointFile):
         return _page(visit, values, path, _file(path, seen.state.size, seen.state.mtime_ns, seen.text))
@@ -187,13 +202,11 @@ def _project(visit: Visit) -> Response:
     return _directory(visit, values, path, seen, lambda one: one.kind == "directory", entry)
 
 
-def _point(visit: Visit, word: str) -> str:
-    if word and names_a_point(word) and not visit.asked("place"):
-        return word
-    from safekept.actions.page.events import CHECKPOINTS, EventRequest, events
-
-    found = events(visit.context, EventRequest(project=place_of(visit).path, most=1, group=CHECKPOINTS))
-    return found.events[0].id if found.events else word or "1"
+def _has(visit: Visit, word: str) -> bool:
+    """Whether the project that was chosen has this checkpoint; it may be one of the project before."""
+    with contextlib.suppress(SafekeptError), opened_point(visit.context, place_of(visit).path, word):
+        return True
+    return False
 
 
 def _joined(path: str, name: str) -> str:

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from safekept.actions.page.plans import plan_patches
 from safekept.actions.projects.points import CHECKPOINT, PointRollback, Points, Target
+from safekept.actions.projects.rollback import RollbackOutcome
 from safekept.actions.restoring.restore import PreparedRestore, RestoreRequest, prepare_restore
 from safekept.actions.undo.undo import Undone, UndoRequest, take_back
 from safekept.checkpoints.points import ACTIONS, REMOVING
@@ -22,7 +23,8 @@ from safekept.core.records import dataclass
 from safekept.integrations.plan_tokens import of_restore, of_rollback, of_undo
 from safekept.settings.policies import policy_from
 
-from ..diffs import DiffRows, diff_rows
+from ..diffs import DiffRows, backwards, diff_rows
+from ..rendering import moment_words, query
 from ..visit import Visit
 from ..work import WorkResult
 from .places import home_of, place_of
@@ -56,13 +58,14 @@ class ShownPlan:
     title: str
     text: str
     address: str  # where the form goes
-    fields: dict[str, str]
+    fields: Sequence[tuple[str, str]]  # a name may stand there more than once
     button: str
     word: str = ""
     lists: Sequence[PlanList] = ()
     notes: Sequence[str] = ()
     patches: Sequence[tuple[str, DiffRows]] = ()
     nothing: bool = False  # there is nothing to do
+    another: tuple[str, str] = ("", "")  # a plan that does more: its address, what it would do
 
 
 def _lists(
@@ -81,18 +84,17 @@ def _lists(
 
 def plan_restore(visit: Visit) -> Response:
     """What a restore would do."""
-    request = _restore(visit, visit.asked, visit.asked("id"))
+    request = _restore(visit, visit.all_asked("path"), visit.asked("id"))
     with visit.office.board.turn(), prepare_restore(visit.context, request) as prepared:
         plan = _restore_plan(visit, prepared, request)
     return visit.page("plan.html", plan.title, {"plan": plan})
 
 
-def _restore(visit: Visit, name: Callable[[str], str], word: str, *, form: bool = False) -> RestoreRequest:
+def _restore(visit: Visit, paths: Sequence[str], word: str, *, form: bool = False) -> RestoreRequest:
     place = home_of(visit, form=form)
-    path = name("path").strip("/")
     return RestoreRequest(
         word=word or "latest",
-        paths=(path,) if path else (),
+        paths=tuple(path for one in paths if (path := one.strip("/"))),
         home=place.home,
         deadline=visit.settings.number("database.deadline"),
         keep_days=visit.settings.whole("import.keep_days"),
@@ -108,17 +110,18 @@ def _restore_plan(visit: Visit, prepared: PreparedRestore, request: RestoreReque
     if prepared.doubt is not None:
         notes.insert(0, prepared.doubt.text)
     replaces = bool(plan.replace or plan.remove or plan.outside)
+    when = moment_words(chosen.snapshot.time_ns / 1e9)
     return ShownPlan(
-        f"Restore {', '.join(plan.only)}" if plan.only else "Restore the whole home",
-        f"From snapshot {chosen.short} into {visit.said(prepared.place.home)}. What is there now is kept, "
-        "and can be brought back.",
+        f"Restore {_what(plan.only)}",
+        f"As it was on {when} (snapshot {chosen.short}), into {visit.said(prepared.place.home)}. "
+        "What is there now is kept, and can be brought back.",
         "/do/restore",
-        {
-            "home": request.home,
-            "id": chosen.id,
-            "path": request.paths[0] if request.paths else "",
-            "plan": visit.office.confirmations.give(of_restore(prepared)),
-        },
+        (
+            ("home", request.home),
+            ("id", chosen.id),
+            *(("path", path) for path in request.paths),
+            ("plan", visit.office.confirmations.give(of_restore(prepared))),
+        ),
         "Restore",
         "restore" if replaces else "",
         _lists(
@@ -135,9 +138,16 @@ def _restore_plan(visit: Visit, prepared: PreparedRestore, request: RestoreReque
     )
 
 
+def _what(paths: Sequence[str]) -> str:
+    """What comes back, in a title."""
+    if not paths:
+        return "the whole home"
+    return ", ".join(paths) if len(paths) <= 3 else f"{paths[0]} and {len(paths) - 1:,} more"
+
+
 def restore(visit: Visit) -> Response:
     """Carry a plan out that was shown."""
-    request = _restore(visit, visit.name, visit.field("id"), form=True)
+    request = _restore(visit, visit.names("path"), visit.field("id"), form=True)
     token, typed = visit.field("plan"), visit.field("typed")
     context, confirmations = visit.context, visit.office.confirmations
 
@@ -160,8 +170,8 @@ def restore(visit: Visit) -> Response:
 
     if not visit.field("plan"):
         _spend("it came without a plan")
-    what = request.paths[0] if request.paths else "the whole home"
-    return visit.elsewhere("/work", id=visit.office.board.begin(f"Restore {what}", work).id)
+    piece = visit.office.board.begin(f"Restore {_what(request.paths)}", work)
+    return visit.elsewhere("/work", id=piece.id)
 
 
 def _need_word(typed: str, word: str) -> None:
@@ -205,37 +215,50 @@ def _files(project: str, path: str) -> tuple[str, ...]:
 def plan_rollback(visit: Visit) -> Response:
     """What going back to a checkpoint would do."""
     place, word, path = place_of(visit), visit.asked("id"), visit.asked("path").strip("/")
+    git = bool(visit.asked("git")) and not path
     target, files = Target(CHECKPOINT, place.path, word), _files(place.path, path)
     with visit.office.board.turn(), _points(visit, place.path) as points:
-        found = points.plan(target, files)
-        rows = diff_rows(points.diff(target, files).lines)
+        found = points.plan(target, files, git=git)
+        rows = diff_rows(backwards(points.diff(target, files).lines))
     token = visit.office.confirmations.give(of_rollback(found))
-    fields = {"project": place.path, "id": word, "path": path, "plan": token}
+    fields = [("project", place.path), ("id", word), ("path", path), ("plan", token)]
     removing = any(action in REMOVING for _, action in found.steps)
-    origin = f"From {found.point.title}, in" if path else "In"
+    when, moved = moment_words(found.point.time_ns / 1e9), _moved(found)
+    reason = f": {found.point.reason}" if found.point.reason else ""
+    more = query({**place.query, "id": word, "git": 1})
     plan = ShownPlan(
-        f"Restore {path}" if path else f"Go back to {found.point.title}",
-        f"{origin} {visit.said(place.path)}. What is there now is kept, and can be brought back.",
+        f"Restore {path}" if path else f"Go back to {when}",
+        f"In {visit.said(place.path)}, as it was on {when} ({found.point.title}{reason}). "
+        "What is there now is kept, and can be brought back.",
         "/do/rollback",
-        fields,
+        [*fields, ("git", "1")] if git else fields,
         "Roll back",
         "rollback" if removing or found.changed else "",
         _lists(
             ("Would change", [f"{path}: {ACTIONS[action]}" for path, action in found.steps]),
+            ("Would go back in the git repository", moved if git else ()),
             ("Would stay as it is", [f"{path}: {why}" for path, why in found.stays]),
         ),
         list(found.notes),
-        [("What changed since, which would be taken back", rows)] if rows.lines else [],
+        [("What would go and what would come back", rows)] if rows.lines else [],
         not found.changed,
+        ("", "") if git or path or not moved else (f"/rollback?{more}", "; ".join(moved)),
     )
     return visit.page("plan.html", plan.title, {"plan": plan})
+
+
+def _moved(found: PointRollback) -> list[str]:
+    """What moved in the project's git repositories since, a line for each of them."""
+    if not isinstance(found, RollbackOutcome):
+        return []
+    return [f"{one.git_directory}: {one.words}" for one in found.plan.repositories if one.words]
 
 
 def rollback(visit: Visit) -> Response:
     """Go back."""
     place, word, token = place_of(visit, form=True), visit.field("id"), visit.field("plan")
     typed, confirmations = visit.field("typed"), visit.office.confirmations
-    path = visit.name("path").strip("/")
+    path, git = visit.name("path").strip("/"), bool(visit.field("git"))
 
     def agreed(plan: PointRollback) -> None:
         _need_word(typed, "rollback")
@@ -244,12 +267,15 @@ def rollback(visit: Visit) -> Response:
     def work(listener: Listener) -> WorkResult:
         with _points(visit, place.path, listener) as points:
             target = Target(CHECKPOINT, place.path, word)
-            done = points.apply(target, _files(place.path, path), agreed=agreed)
+            done = points.apply(target, _files(place.path, path), git=git, agreed=agreed)
         removed = sum(1 for _, action in done.steps if action in REMOVING)
         lines = [f"{count_text(len(done.steps) - removed, 'path')} brought back, {removed:,} removed"]
+        if git:
+            lines += [f"Back in the git repository: {one}" for one in _moved(done)]
         lines += [f"Stays as it is: {path}: {why}" for path, why in done.stays[:20]]
         lines += list(done.notes)
-        return WorkResult(f"Went back to {done.point.title}", lines, done.complete, done.operation)
+        when = moment_words(done.point.time_ns / 1e9)
+        return WorkResult(f"Went back to {when}", lines, done.complete, done.operation)
 
     return visit.elsewhere("/work", id=visit.office.board.begin(f"Roll back {path or place.path}", work).id)
 
@@ -286,7 +312,10 @@ def plan_undo(visit: Visit) -> Response:
         f"Take the {found.change.noun} back",
         f"In {visit.said(found.change.place)}, as it was before. This, too, can be taken back.",
         "/do/undo",
-        {"id": found.change.operation, "plan": visit.office.confirmations.give(of_undo(found))},
+        (
+            ("id", found.change.operation),
+            ("plan", visit.office.confirmations.give(of_undo(found))),
+        ),
         "Take it back",
         lists=_lists(*lists),
     )

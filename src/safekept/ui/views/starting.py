@@ -92,7 +92,8 @@ def show_work(visit: Visit) -> Response:
     if found is None:
         return visit.page("works.html", "Work", {"all": visit.office.board.all})
     steps = found.result.steps if found.result else found.error.next_steps if found.error else ()
-    values = {"work": found, "steps": [step_markup(step, visit.office.program) for step in steps]}
+    home = visit.context.places.user_home
+    values = {"work": found, "steps": [step_markup(step, visit.office.program, home) for step in steps]}
     return visit.page("work.html", found.title, values, again=0 if found.over else _AGAIN)
 
 

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from itertools import groupby
+from typing import Any
 
 from starlette.responses import Response
 
-from safekept.actions.page.events import GROUPS, EventRequest, PageEvent, events
+from safekept.actions.base.operations.care import DrillFacts
+from safekept.actions.base.operations.facts import Facts
+from safekept.actions.base.operations.homes import LandingFacts
+from safekept.actions.page.events import GROUPS, EventRequest, PageEvent, detail_of, events, title_of
 from safekept.actions.projects.file_history import file_history
 from safekept.actions.projects.points import CHECKPOINT, Points, Target
 from safekept.actions.snapshots.contents import opened, summary
 from safekept.actions.snapshots.difference import Difference, differ
 from safekept.actions.snapshots.history import history
 from safekept.actions.undo.log import find_operation
+from safekept.actions.undo.operation import Operation
 from safekept.core.records import dataclass
 from safekept.settings.policies import policy_from
 
 from ..diffs import DiffRows, diff_rows
 from ..visit import Visit
-from .places import choices, home_of, place_of
+from .places import ShownPlace, choices, home_of, known_places, place_of
 
 _MOST = 50
 #: Files whose lines are shown; the others are listed.
@@ -36,7 +42,8 @@ def show(visit: Visit) -> Response:
         before = float(visit.asked("before") or "inf")
     except ValueError:
         before = float("inf")
-    path, agent, session = (visit.asked(name).strip("/")[:4096] for name in ("path", "agent", "session"))
+    path = visit.asked("path").strip("/")[:4096]
+    agent, session, turn = (visit.asked(name)[:4096] for name in ("agent", "session", "turn"))
     request = EventRequest(
         home=place.path if place.kind == "home" else "",
         project=place.path if place.kind == "project" else "",
@@ -46,19 +53,23 @@ def show(visit: Visit) -> Response:
         text=text,
         agent=agent,
         session=session,
+        turn=turn,
         path=path,
         changed=_changed_in(visit, path) if path else frozenset(),
     )
     found = events(visit.context, request, visit.office.listings)
     days = [(day, list(rows)) for day, rows in groupby(found.events, key=_day)]
-    here = {**place.query, "kind": group, "text": text, "path": path, "agent": agent, "session": session}
+    here = {**place.query, "kind": group, "text": text, "path": path}
+    here |= {"agent": agent, "session": session, "turn": turn}
     values = {
         **choices(visit),
         "groups": GROUPS,
         "group": group,
         "text": text,
         "path": path,
-        "only": [(name, here[name], {**here, name: ""}) for name in ("agent", "session") if here[name]],
+        "only": [
+            (name, here[name], {**here, name: ""}) for name in ("agent", "session", "turn") if here[name]
+        ],
         "narrowed": here,
         "days": days,
         "problem": found.problem,
@@ -96,6 +107,7 @@ def show_snapshot(visit: Visit) -> Response:
     place, word = home_of(visit), visit.asked("id")
     with opened(visit.context, place, word) as found:
         account = summary(found)
+        earlier: Mapping[str, Any] = {}
         chosen = found.chosen
         order = [one for one in found.listing.of_home if not one.partial or one.id == chosen.id]
         at = next((number for number, one in enumerate(order) if one.id == chosen.id), len(order))
@@ -103,12 +115,14 @@ def show_snapshot(visit: Visit) -> Response:
         since = None
         if before is not None:
             with opened(visit.context, place, before.id) as older:
+                earlier = summary(older).census
                 since = differ(visit.context, older, found, with_patches=True)
     values = {
         "place": place,
         "chosen": chosen,
         "sizes": visit.office.watch.sizes.of(visit.context, place.home, chosen.id, chosen.files),
         "account": account,
+        "earlier": earlier,
         "before": before,
         "changes": _changes(since) if since else [],
         "left_out": max(0, _count(since) - _FILES) if since else 0,
@@ -161,7 +175,31 @@ def show_operation(visit: Visit) -> Response:
     """One operation of the journal."""
     one = find_operation(visit.context, visit.asked("id"))
     facts = [(name, _plain(value)) for name, value in sorted(one.facts.items())]
-    return visit.page("operation.html", one.verb, {"one": one, "facts": facts})
+    work, place = one.work, one.common.home or one.common.project or ""
+    kind = "home" if one.common.home else "project"
+    snapshot = getattr(work, "snapshot", None)
+    values = {
+        "one": one,
+        "facts": facts,
+        "detail": detail_of(one, work),
+        "state": _state(one, work),
+        "about": {kind: place} if ShownPlace(kind, place) in known_places(visit) else {},
+        "place": place,
+        "snapshot": snapshot if isinstance(snapshot, str) and kind == "home" else "",
+        "paths": list(work.only or ())[:_FILES] if isinstance(work, LandingFacts) else [],
+    }
+    return visit.page("operation.html", title_of(one.verb), values)
+
+
+def _state(one: Operation, work: Facts) -> tuple[str, str]:
+    """How it looks, and a word for it. That an alarm was raised well makes it no good news."""
+    if one.verb == "alarm":
+        return "bad", "alarm"
+    if isinstance(work, DrillFacts) and work.ok is False:
+        return "bad", "not proven"
+    return {"done": ("good", "done"), "incomplete": ("warn", "not everything")}.get(
+        one.outcome, ("bad", one.outcome)
+    )
 
 
 def _plain(value: object) -> str:

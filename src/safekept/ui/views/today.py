@@ -7,7 +7,7 @@ from dataclasses import replace
 from markupsafe import Markup
 from starlette.responses import Response
 
-from safekept.actions.page.copies import DANGERS
+from safekept.actions.page.copies import DANGERS, together
 from safekept.actions.page.days import BEFORE, Day
 from safekept.actions.page.sizes import SizeClass
 from safekept.actions.status.home_status import HomeStatus
@@ -20,7 +20,7 @@ from safekept.core.records import dataclass
 from ..pictures.bars import duration_picture, duration_words
 from ..pictures.growth import GrowthPicture, growth_picture
 from ..pictures.strip import LEGEND, strip_picture, strip_words
-from ..rendering import step_markup
+from ..rendering import query, step_markup
 from ..visit import Visit
 from ..watching import Sight
 
@@ -43,6 +43,7 @@ class ShownStep:
     address: str = ""  # where a button goes that does it; nothing: only the command does
     fields: tuple[tuple[str, str], ...] = ()
     button: str = ""
+    link: str = ""  # in place of an address: the plan of it, to be seen first
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,34 +73,33 @@ def show(visit: Visit) -> Response:
 def values_of(sight: Sight, program: str, user_home: str, allow_changes: bool = False) -> dict[str, object]:
     """What the template prints; also in a file that is sent to somebody."""
 
-    def said(text: str) -> str:
-        """With paths as a person says them."""
-        return text.replace(user_home.rstrip("/") + "/", "~/") if user_home.strip("/") else text
-
     values: dict[str, object] = {
         "late": sight.late,
         "status": sight.status,
         "error": sight.error,
-        "error_steps": [shown_step(step, program) for step in sight.error.next_steps] if sight.error else [],
+        "error_steps": [shown_step(step, program, home=user_home) for step in sight.error.next_steps]
+        if sight.error
+        else [],
     }
     status = sight.status
     if status is None:
         return values
-    head, _, rest = said(status.verdict.text).partition(": ")
+    head, _, rest = status.verdict.text.partition(": ")
     reasons = status.verdict.reasons[1:]
     return values | {
         "head": head,
         "rest": rest,
         "tone": "bad" if status.verdict.alarm else TONES[status.verdict.level],
-        "steps": [shown_step(step, program, allow_changes) for step in status.verdict.next[:3]],
+        "steps": [shown_step(step, program, allow_changes, user_home) for step in status.verdict.next[:3]],
         "reasons": [
-            (said(one.text), [shown_step(step, program) for step in one.fix[:1]])
+            (one.text, [shown_step(step, program, allow_changes) for step in one.fix[:1]])
             for one in reasons[:_REASONS]
         ],
         "more_reasons": len(reasons) - _REASONS,
         "homes": [_home(home, sight, status) for home in status.homes],
         "legend": LEGEND,
         "copies": sight.copies,
+        "together": together(sight.copies) if len(sight.copies) > 1 else (),
         "dangers": DANGERS,
         "destinations": {one.name for one in status.destinations},
         "growth": _growth(status),
@@ -109,20 +109,40 @@ def values_of(sight: Sight, program: str, user_home: str, allow_changes: bool = 
     }
 
 
-def shown_step(step: Step, program: str, allow_changes: bool = False) -> ShownStep:
+def shown_step(step: Step, program: str, allow_changes: bool = False, home: str = "") -> ShownStep:
     """A button's worth of advice: the words around a command lose its name, which stands below them."""
     if not isinstance(step, NextStep) or step.then is not None or step.after:
-        return ShownStep(step_markup(step, program))
+        return ShownStep(step_markup(step, program, home))
     words = step.before.rstrip(":").rstrip() if step.before else ""
     text, command = Markup("{}").format(words), replace(step, before="").line(program)
+    if allow_changes and (link := _plan_link(step)):
+        return ShownStep(text, command, button="See what comes back …", link=link)
     button = _BUTTONS.get(step.verb)
-    home = step.arguments[1] if step.arguments[:1] == ("--home",) else ""
-    if button is None or not allow_changes or (step.arguments and not home and step.verb != "push"):
+    named = step.arguments[1] if step.arguments[:1] == ("--home",) else ""
+    if button is None or not allow_changes or (step.arguments and not named and step.verb != "push"):
         return ShownStep(text, command)
     fields = (("destination", step.arguments[0]),) if step.verb == "push" and step.arguments else ()
     if step.verb == "push" and not fields:
         return ShownStep(text, command)
-    return ShownStep(text, command, f"/do/{step.verb}", fields or ((("home", home),) if home else ()), button)
+    return ShownStep(
+        text, command, f"/do/{step.verb}", fields or ((("home", named),) if named else ()), button
+    )
+
+
+def _plan_link(step: NextStep) -> str:
+    """Where the page shows the plan of a command that brings something back; empty where it has none."""
+    words, home = list(step.arguments), ""
+    if "--home" in words[:-1]:
+        at = words.index("--home")
+        home, words = words[at + 1], words[:at] + words[at + 2 :]
+    if not words or any(word.startswith("-") for word in words):
+        return ""
+    if step.verb == "undo" and len(words) == 1:
+        return f"/undo?{query({'id': words[0]})}"
+    if step.verb != "snapshot restore":
+        return ""
+    paths = "".join(f"&{query({'path': path})}" for path in words[1:])
+    return f"/restore?{query({'home': home, 'id': words[0]})}{paths}"
 
 
 def _home(home: HomeStatus, sight: Sight, status: Status) -> ShownHome:
