@@ -65,6 +65,10 @@ def bounded(
         out, err = process.communicate()
         said = (out + err).decode(errors="replace")[-2000:]
         raise AssertionError(f"{words[-4:]} did not end in {seconds:g} s\n{said}") from None
+    except BaseException:  # the time of the whole test is over: what still runs would hold the pipe open
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        raise
     finally:
         with open(reading, "rb") as file:
             facts = file.read()
