@@ -4,8 +4,7 @@ A mark says what an agent left behind, and what differs from it later counts as 
 while nobody waits, so the agent's next call may come first. Then the point before that call holds what the
 mark would have held, and the mark is not made: made now, it would make the coming change the user's.
 Nor is one made while another command of the same session still runs (calls side by side, a subagent): the
-last of them to end, or the end of the turn, makes it. A subagent in the background goes on when the turn of
-the main agent ends: while a call of its own runs, that end makes no mark either.
+last of them to end, or the end of the turn, makes it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ class _Order:
     turn: str = ""
     running: dict[str, int] = field(default_factory=dict)  # tool -> how many began and were not told to end
     ending: set[str] = field(default_factory=set)  # tools whose end this host tells
-    agents: dict[str, int] = field(default_factory=dict)  # subagent -> its calls that were not told to end
     marking: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -41,12 +39,9 @@ def _order(data_directory: str, session: str) -> _Order:
         return _orders.setdefault((data_directory, session), _Order())
 
 
-def change_comes(
-    data_directory: str, session: str, turn: str = "", command: str = "", agent: str = ""
-) -> None:
+def change_comes(data_directory: str, session: str, turn: str = "", command: str = "") -> None:
     """An agent is about to change something: marks that wait are void; one that is being made is awaited,
-    as it has the project to itself anyway. `command`: the tool, where its end may be told. `agent`: the
-    subagent that does it."""
+    as it has the project to itself anyway. `command`: the tool, where its end may be told."""
     order = _order(data_directory, session)
     with _lock:
         order.changes += 1
@@ -55,8 +50,6 @@ def change_comes(
             order.running.clear()
         if command and session:
             order.running[command] = order.running.get(command, 0) + 1
-        if agent and session:
-            order.agents[agent] = order.agents.get(agent, 0) + 1
     with order.marking:
         return
 
@@ -79,24 +72,11 @@ def nothing_runs(data_directory: str, session: str) -> bool:
         return not any(order.running.values())
 
 
-def subagent_ended(data_directory: str, session: str, agent: str, tool: str) -> None:
-    """A call of a subagent ended; without a tool the subagent itself, with whatever it had begun."""
-    order = _order(data_directory, session)
-    with _lock:
-        left = order.agents.pop(agent, 0) - 1
-        if tool and left > 0:
-            order.agents[agent] = left
-
-
-def all_ended(data_directory: str, session: str, *, subagents: bool = True) -> bool:
-    """A turn ended or begins: nothing of the one before runs any more. Without `subagents`: nothing of the
-    main agent's; whether no subagent is at a call."""
+def all_ended(data_directory: str, session: str) -> None:
+    """A turn ended or begins: nothing of the one before runs any more."""
     order = _order(data_directory, session)
     with _lock:
         order.running.clear()
-        if subagents:
-            order.agents.clear()
-        return not order.agents
 
 
 def changes_so_far(data_directory: str, session: str) -> int:

@@ -13,15 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .calls import Call, Outcome, Problem, Uncovered, problem
-from .marks import (
-    all_ended,
-    change_comes,
-    changes_so_far,
-    command_ended,
-    marking,
-    nothing_runs,
-    subagent_ended,
-)
+from .marks import all_ended, change_comes, changes_so_far, command_ended, marking, nothing_runs
 from .places import Place
 
 if TYPE_CHECKING:
@@ -136,7 +128,7 @@ def _before(call: Call, place: Place) -> Outcome:
         return _told(call, place, outcome)
     paths = [*names, call.directory or os.sep] if call.shell else names
     turn = _turn(call, place)
-    change_comes(place.data_directory, call.session, turn, call.tool if call.shell else "", call.agent)
+    change_comes(place.data_directory, call.session, turn, call.tool if call.shell else "")
     if not any(f"{os.path.realpath(call.directory)}/".startswith(f"{home}/") for home, _ in at_home):
         _remember_place(call, place)
     from .hidden_half import keep_hidden_half
@@ -211,10 +203,6 @@ def _afterwards(call: Call, place: Place) -> Outcome:
         from safekept.actions.projects.rollback_news import drop_own_news
 
         drop_own_news(place.data_directory, call.session, call.goes_back)
-    if call.kind == "after" and call.agent:
-        subagent_ended(place.data_directory, call.session, call.agent, call.tool)
-    if call.kind == "end" and not all_ended(place.data_directory, call.session, subagents=False):
-        return Outcome()  # a subagent in the background is at a change, which would count as the user's
     if call.kind != "after":
         all_ended(place.data_directory, call.session)
     elif call.shell and not command_ended(place.data_directory, call.session, call.tool):

@@ -155,6 +155,23 @@ def test_every_folder_of_a_workspace_is_looked_at_before_a_command():
     assert find_host("cursor").call(Event(fields), "/x").paths == ("/q",)
 
 
+@pytest.mark.parametrize(
+    ("tasks", "kind"),
+    [
+        (None, "end"),
+        ([], "end"),
+        ("strange", "end"),
+        ([7, {"type": "shell", "status": "running"}], "end"),
+        ([{"id": "a1", "type": "subagent", "status": "running", "agent_type": "general-purpose"}], "nothing"),
+    ],
+)
+def test_turn_of_claude_code_is_not_over_while_a_subagent_goes_on(tasks, kind):
+    """As 2.1.325 says it. A mark at that moment made a subagent's change the person's own."""
+    fields = {"hook_event_name": "Stop", "session_id": "s", "cwd": "/p"}
+    fields |= {} if tasks is None else {"background_tasks": tasks}
+    assert find_host("claude-code").call(Event(fields), "/cwd").kind == kind
+
+
 def test_names_are_one_line_and_of_bounded_length():
     assert one_line("a\n b\tc\x1b[31m\ud800", 50) == "a b c [31m?"
     assert one_line("x" * 500, 60) == "x" * 59 + "…"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from safekept.integrations.marks import all_ended, change_comes, changes_so_far, marking, subagent_ended
+from safekept.integrations.marks import change_comes, changes_so_far, marking
 from support.commands.waiting import PATIENT, wait_until
 
 
@@ -57,25 +57,3 @@ def test_what_is_remembered_has_a_bound():
     for number in range(3_000):
         change_comes("data", str(number))
     assert len(marks._orders) <= 1_001
-
-
-def test_turn_that_ends_while_a_subagent_is_at_a_call_is_not_over():
-    change_comes("data", "sub", "turn", agent="helper:1")
-    assert not all_ended("data", "sub", subagents=False)
-    subagent_ended("data", "sub", "helper:1", "Edit")
-    assert all_ended("data", "sub", subagents=False)
-
-
-def test_subagent_that_ends_takes_calls_along_that_were_refused():
-    change_comes("data", "refused", "turn", agent="helper:1")
-    change_comes("data", "refused", "turn", agent="helper:1")
-    change_comes("data", "refused", "turn", agent="helper:2")
-    subagent_ended("data", "refused", "helper:1", "")
-    assert not all_ended("data", "refused", subagents=False)
-    subagent_ended("data", "refused", "helper:2", "")
-    assert all_ended("data", "refused", subagents=False)
-
-
-def test_new_turn_waits_for_no_subagent():
-    change_comes("data", "again", "turn", agent="helper:1")
-    assert all_ended("data", "again")

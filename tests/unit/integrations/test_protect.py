@@ -286,23 +286,3 @@ def test_work_behind_a_call_is_no_call_of_the_host(user, monkeypatch):
     monkeypatch.setattr(home_paths, "snapshot_at_end", lambda call, place: ())
     protect(Call("session-end", "claude-code", session="s"), dataclasses.replace(place, apart=True))
     assert read_host_calls(place.context) == (before,)
-
-
-def test_turn_that_ends_while_a_subagent_works_leaves_its_change_the_agents(user, place):
-    project = os.path.join(user.home, "work", "project")
-    path = put(os.path.join(project, "a.txt"), "old")
-    put(os.path.join(project, ".git", "HEAD"), "ref: refs/heads/main")
-    edit = Call(
-        "before", "claude-code", "Edit", (path,), directory=project, session="s", turn="t", agent="x:1"
-    )
-    protect(edit, place)
-    protect(Call("end", "claude-code", directory=project, session="s", turn="t"), place)
-    assert [kind for kind, *_ in held(user, project)] == ["before"], (
-        "the change that comes would be the user's"
-    )
-    put(path, "new")
-    protect(dataclasses.replace(edit, kind="after", paths=()), place)
-    assert [(kind, content) for kind, _, _, content in held(user, project)] == [
-        ("after", b"new"),
-        ("before", b"old"),
-    ]

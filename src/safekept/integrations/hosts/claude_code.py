@@ -8,6 +8,8 @@ answered with words for the person; what the agent itself has to know goes into 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..calls import Call
 from .answers import SILENT, Answer, as_json, with_context
 from .event import Event, fit_path
@@ -62,10 +64,23 @@ def common(event: Event, cwd: str, host: str = "claude-code") -> Call:
     )
 
 
+def refine(call: Call, event: Event) -> Call:
+    """A turn ends while its subagents go on in the background: it is over when none runs any more, which a
+    later `Stop` tells. A mark now could lie between a point and the change of a subagent, which would count
+    as the person's own."""
+    tasks = event.fields.get("background_tasks")
+    if call.kind != "end" or not isinstance(tasks, list):
+        return call
+    works = any(isinstance(task, dict) and task.get("type") == "subagent" for task in tasks)
+    return replace(call, kind="nothing") if works else call
+
+
 def answer(event: str, words: str) -> Answer:
     if not words or event in _INTO_CONTEXT:
         return SILENT
     return as_json(systemMessage=words)
 
 
-HOST = Host("claude-code", KINDS, TOOLS, common, answer, _INTO_CONTEXT, add_context=with_context)
+HOST = Host(
+    "claude-code", KINDS, TOOLS, common, answer, _INTO_CONTEXT, refine=refine, add_context=with_context
+)
