@@ -115,7 +115,8 @@ class Restoring:
             ref = HEAD if name == HEAD else _STASH_REF if name == STASH else name.removeprefix(REF)
             if name != HEAD and name != STASH and not name.startswith(REF):
                 continue
-            places = [(now.git if ref == HEAD else now.common, (ref, f"logs/{ref}"))]
+            base = now.git if ref == HEAD else now.common
+            places: list[tuple[str, tuple[str, ...]]] = [(base, (ref, f"logs/{ref}"))]
             if name in (HEAD, branch):
                 places.append((now.git, ("logs/HEAD",)))
             for base, names in places:
