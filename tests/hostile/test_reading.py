@@ -29,7 +29,7 @@ REASONS = {
         "actions/status/findings/doctor_memory.py": 1,
         "actions/status/project_summaries.py": 2,
         "actions/undo/changes.py": 1,
-        "checkpoints/points/readonly_view.py": 4,
+        "checkpoints/points/readonly_view.py": 6,
         "checkpoints/points/rollback_plan.py": 2,
         "checkpoints/scan/cache.py": 2,
         "checkpoints/scan/hidden_folders.py": 1,

@@ -40,7 +40,7 @@ class LiveFiles:
             with LinkSafeTree(self._home, follow=True) as tree:
                 parent, name = tree.parent(path)
                 descriptor = open_regular(name, dir_fd=parent, follow=False)
-            with open(descriptor, "rb", buffering=0) as file:
+            with os.fdopen(descriptor, "rb", buffering=0) as file:
                 while chunk := file.read(CHUNK):
                     yield chunk
         except OSError:
