@@ -15,6 +15,8 @@ from safekept.core.objects.address import SCHEMES, scheme_of, scp_address, witho
 from safekept.core.records import dataclass
 
 VAULT, ARCHIVES = "vault", "archives"
+#: What git hides in projects: it leaves this host only where a destination names it.
+HIDDEN = "hidden"
 KEEP = 14
 TIMEOUT = 60
 _MOST_CONNECTIONS = 64
@@ -114,8 +116,10 @@ def parse_destination(fields: Mapping[str, object]) -> DestinationSetting:
         raise ValueError("`url` is missing")
     url = checked_url(url)
     takes = _takes(fields.get("takes", list(usual_takes(url))))
-    if not set(takes) <= set(usual_takes(url)):
+    if not set(takes) <= {*usual_takes(url), HIDDEN}:
         raise ValueError("`takes` names archives, and a REST server keeps vaults only")
+    if HIDDEN in takes and VAULT not in takes:
+        raise ValueError("`takes` names `hidden` alone, and `hidden` goes with the vault whose key opens it")
     return DestinationSetting(
         name=name,
         url=url,
@@ -165,9 +169,10 @@ def _count(fields: Mapping[str, object], name: str, default: int, *, least: int,
 
 
 def _takes(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not value or any(one not in (VAULT, ARCHIVES) for one in value):
-        raise ValueError('`takes` is not a list of "vault" and "archives"')
-    return tuple(one for one in (VAULT, ARCHIVES) if one in value)
+    known = (VAULT, ARCHIVES, HIDDEN)
+    if not isinstance(value, list) or not value or any(one not in known for one in value):
+        raise ValueError('`takes` is not a list of "vault", "archives" and "hidden"')
+    return tuple(one for one in known if one in value)
 
 
 def parse_rate(value: object) -> int:

@@ -25,7 +25,15 @@ from safekept.core.objects.errors import PlaceRefused
 from safekept.core.records import dataclass
 from safekept.vault.errors import VaultUnreachable
 from safekept.vault.format import Snapshot
-from safekept.vault.mirror import Mirrored, MirrorPlan, carry_out, lost_packs, plan_mirror, refuse_other_vault
+from safekept.vault.mirror import (
+    Mirrored,
+    MirrorPlan,
+    Problem,
+    carry_out,
+    lost_packs,
+    plan_mirror,
+    refuse_other_vault,
+)
 from safekept.vault.repo import Repository
 from safekept.vault.storage import ObjectStorage
 
@@ -37,10 +45,11 @@ from ..vault.keys.escrow import send_escrow
 from ..vault.keys.keys import removed_keys, require_recovery_access
 from ..vault.keys.kit_record import acknowledge_kit
 from ..vault.opening import open_vault, vault_exists
-from .destination import ARCHIVES, VAULT, DestinationSetting, usual_takes
+from .destination import ARCHIVES, HIDDEN, VAULT, DestinationSetting, usual_takes
 from .homes_in_vault import homes_in_vault
 from .place import DestinationAbsent, Reach, find_destination, make_ready, remember_place
 from .push_archives import ArchivesPushed, push_archives
+from .push_hidden import HiddenPushed, push_hidden
 
 DONE, INCOMPLETE, ABSENT = "done", "incomplete", "absent"
 #: Seconds for which a push waits for a prune of the vault here.
@@ -84,6 +93,7 @@ class PushResult:
     staying: list[str] = field(default_factory=list)  # and those that it leaves: they were never here
     deleting: int = 0  # files there that a prune deletes
     archives: ArchivesPushed = field(default_factory=ArchivesPushed)
+    hidden: HiddenPushed | None = None  # what git hides in projects, where the destination takes it
     rights: CredentialRights | None = None  # what the credential may do there; None: not tried
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
@@ -100,7 +110,20 @@ class PushResult:
 
     @property
     def bytes(self) -> int:
-        return (self.mirrored.bytes if self.mirrored else 0) + self.archives.bytes
+        return sum(one.bytes for one in self._copied) + self.archives.bytes
+
+    @property
+    def _copied(self) -> list[Mirrored]:
+        hidden = self.hidden.mirrored if self.hidden else None
+        return [one for one in (self.mirrored, hidden) if one is not None]
+
+    @property
+    def files(self) -> int:
+        return sum(one.files for one in self._copied) + len(self.archives.sent)
+
+    @property
+    def problems(self) -> list[Problem]:
+        return [problem for one in self._copied for problem in one.problems]
 
     @property
     def complete(self) -> bool:
@@ -119,6 +142,7 @@ class PushResult:
             "leaving": list(self.leaving),
             "staying": list(self.staying),
             "archives": self.archives.as_dict(),
+            "hidden": self.hidden.as_dict() if self.hidden else None,
             "rights": self.rights.as_dict() if self.rights else None,
             "notes": list(self.notes),
             "dry_run": self.dry_run,
@@ -167,12 +191,12 @@ def _outcome(result: PushResult) -> dict[str, object]:
         "vault": result.vault,
         "snapshots": mirrored.snapshots if mirrored else 0,
         "wholes": dict(result.wholes),
-        "files": (mirrored.files if mirrored else 0) + len(result.archives.sent),
+        "files": result.files,
         "bytes": result.bytes,
         "seconds": round(result.seconds, 3),
         "archive": os.path.basename(result.archives.sent[-1]) if result.archives.sent else "",
         "archives": result.archives.ledger(),
-        "problems": [problem.as_dict() for problem in mirrored.problems][:100] if mirrored else [],
+        "problems": [problem.as_dict() for problem in result.problems][:100],
         "rights": result.rights.as_dict() if result.rights else None,
     }
 
@@ -220,6 +244,8 @@ def _push(
             result.notes.append("the place is not there yet, and would be made")
         if repository is not None:
             _mirror(context, repository, objects, setting, request, result, listener)
+        if repository is not None and HIDDEN in setting.takes:
+            _push_hidden(context, objects, setting, request, result, listener)
         if ARCHIVES in setting.takes:
             push_archives(
                 context,
@@ -239,6 +265,31 @@ def _push(
             result.state = INCOMPLETE
         if not request.dry_run:
             result.rights = _rights(setting, objects)
+
+
+def _push_hidden(
+    context: UserContext,
+    objects: ObjectStore,
+    setting: DestinationSetting,
+    request: PushRequest,
+    result: PushResult,
+    listener: Listener,
+) -> None:
+    done = result.hidden = push_hidden(
+        context,
+        objects,
+        lanes=setting.connections,
+        prune=request.prune,
+        dry_run=request.dry_run,
+        listener=listener,
+    )
+    if done is None:
+        return
+    result.deleting += done.deleting
+    if done.trouble:
+        result.notes.append(done.trouble)
+    if not done.complete:
+        result.state = INCOMPLETE
 
 
 def _rights(setting: DestinationSetting, objects: ObjectStore) -> CredentialRights | None:

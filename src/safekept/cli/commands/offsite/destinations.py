@@ -44,7 +44,7 @@ def list_command(as_json: bool) -> int:
     for one in found:
         console.heading(path_text(one.setting.name), good=one.last is not None and one.last.state == "done")
         console.fact("Place", path_text(one.setting.url))
-        console.fact("Takes", " and ".join(one.setting.takes))
+        console.fact("Takes", _listed(one.setting.takes))
         console.fact("Last push", _last(one))
         if one.last is not None and one.last.rights is not None:
             tried = f", as it was tried {seconds_text(max(0.0, time.time() - one.last.done))} ago"
@@ -186,10 +186,20 @@ def _safe(keeps: bool, *, versions: bool = False) -> str:
     return "no: whoever takes over this host could delete the copies too"
 
 
+def _listed(words: tuple[str, ...]) -> str:
+    """`vault`, `vault and archives`, `vault, archives and hidden`."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
 @click.command("add")
 @click.argument("url", metavar="PLACE")
 @click.option("--name", metavar="NAME", default="", help="What to call it; default: from the place.")
-@click.option("--takes", metavar="WHAT", multiple=True, help="`vault`, `archives` or both; default: both.")
+@click.option(
+    "--takes",
+    metavar="WHAT",
+    multiple=True,
+    help="`vault`, `archives`, `hidden` (what git hides in projects). Repeat it; default: the first two.",
+)
 @click.option("--keep", type=int, metavar="N", help="Archives of each host and kind that stay; 0 keeps all.")
 @click.option("--unsealed", is_flag=True, help="Archives that the place could read may go there.")
 @click.option("--same-disk", is_flag=True, help="Yes, it lies on the same disk; I mean it.")

@@ -19,6 +19,7 @@ from ...words.kit import kit_document, show_kit
 
 if TYPE_CHECKING:
     from safekept.actions.offsite.push import PushRequest, PushResult
+    from safekept.vault.mirror import Problem
 
 _LISTED = 10
 
@@ -71,10 +72,11 @@ def command(
 ) -> int:
     """Send to a destination what it has not yet: the vault, and archives. Without a name: to all of them.
 
-    Only what is missing is sent, each file proven on its way; a push that was cut short goes on where it
-    ended. Nothing is deleted there without --prune, and no locks are written, so a credential that can
-    only add suffices. A disk that is not plugged in is noted and no failure, unless it was named. Exit
-    code 0: everything is there; 3: something could not be sent and is listed; 1: failed.
+    What git hides in projects goes only where `takes` of the destination names `hidden`. Only what is
+    missing is sent, each file proven on its way; a push that was cut short goes on where it ended.
+    Nothing is deleted there without --prune, and no locks are written, so a credential that can only add
+    suffices. A disk that is not plugged in is noted and no failure, unless it was named. Exit code 0:
+    everything is there; 3: something could not be sent and is listed; 1: failed.
     """
     settings, context, console = start(as_json)
     words = [place_argument(word) for word in places] or [one.name for one in context.choices.destinations]
@@ -213,7 +215,7 @@ def _show(console: Console, result: PushResult) -> None:
         _show_plan(console, result)
         return
     mirrored, archives = result.mirrored, result.archives
-    nothing = not archives.sent and (mirrored is None or not (mirrored.files or mirrored.problems))
+    nothing = not (result.files or result.problems)
     if not result.complete:
         console.heading(f"Pushed to {name}, but not everything", good=False)
     else:
@@ -224,6 +226,11 @@ def _show(console: Console, result: PushResult) -> None:
         there = f", {mirrored.present:,} already there" if mirrored.present else ""
         console.fact("Vault", f"{count_text(mirrored.snapshots, 'new snapshot')}; {sent}{there}")
         _show_mirrored(console, result)
+    if result.hidden is not None and result.hidden.mirrored is not None:
+        hidden = result.hidden.mirrored
+        sent = f"{count_text(hidden.files, 'file')}, {size_text(hidden.bytes)} sent"
+        console.fact("Hidden", f"{count_text(hidden.snapshots, 'new snapshot')} of what git hides; {sent}")
+        _show_problems(console, hidden.problems)
     for path in archives.sent:
         console.fact("Archive", path_text(os.path.basename(path)))
     for archive in archives.removed:
@@ -259,14 +266,18 @@ def _show_mirrored(console: Console, result: PushResult) -> None:
             f"Note: {keys} not of the vault here and not removed here ({shown}): a machine that was rebuilt "
             f"from this copy has its own, so nothing is deleted. See: `{see}`"
         )
-    for problem in mirrored.problems[:_LISTED]:
-        where = "here" if problem.here else "there"
-        console.fact("Problem", f"{problem.file} {where}: {problem.reason}")
-    if len(mirrored.problems) > _LISTED:
-        console.line(f"             … and {len(mirrored.problems) - _LISTED:,} more (all of them: --json)")
+    _show_problems(console, mirrored.problems)
     if any(problem.here for problem in mirrored.problems):
         console.line(f"See what it touches: `{console.command('vault', 'check', '--read-data')}`")
-    if any(not problem.here for problem in mirrored.problems):
+
+
+def _show_problems(console: Console, problems: list[Problem]) -> None:
+    for problem in problems[:_LISTED]:
+        where = "here" if problem.here else "there"
+        console.fact("Problem", f"{problem.file} {where}: {problem.reason}")
+    if len(problems) > _LISTED:
+        console.line(f"             … and {len(problems) - _LISTED:,} more (all of them: --json)")
+    if any(not problem.here for problem in problems):
         console.line("Delete these files there with a credential that may, then push again")
 
 
@@ -296,6 +307,10 @@ def _show_plan(console: Console, result: PushResult) -> None:
         if len(result.leaving) > _LISTED:
             console.line(f"             … and {len(result.leaving) - _LISTED:,} more (all of them: --json)")
         _show_staying(console, result)
+    if result.hidden is not None and result.hidden.plan is not None:
+        plan = result.hidden.plan
+        files = f"{count_text(plan.count, 'file')}, {size_text(plan.bytes)}"
+        console.fact("Hidden", f"{count_text(plan.snapshots, 'snapshot')} of what git hides; {files}")
     for path in result.archives.sent:
         console.fact("Archive", path_text(path))
     for note in result.notes:
