@@ -75,11 +75,13 @@ def changed_by_user(
     paths: Collection[str],
     named: Callable[[Checkpoint], Collection[str]],
     amid_turns: Collection[str] = frozenset(),
+    blind: Callable[[Checkpoint, str], None] = lambda point, path: None,
 ) -> set[str]:
     """Which of `paths` show an edit of the user's.
 
     `later` are the checkpoints after the one gone back to, newest first, without `live`, which is a
-    full point of this moment with the state `now`. `amid_turns`: see `marks_amid_turns`.
+    full point of this moment with the state `now`. `amid_turns`: see `marks_amid_turns`. `blind` is told of
+    each path that a point on the way hid.
     """
     # The mark that a rollback leaves is no agent's: without one everything here is the same person's work.
     if not any(point.kind == "after" and not point.turn.startswith("rollback ") for point in later):
@@ -114,6 +116,7 @@ def changed_by_user(
             state = visible_state(states.get(path))
             if state is None and unsure is not None and not unsure.knows(path):
                 # Hidden there: nothing is known of it but, by its own entry, that it existed.
+                blind(point, path)
                 if undecided.get(path, "") is not None or path not in unsure.skipped:
                     continue
             elif path in undecided and state == undecided[path]:

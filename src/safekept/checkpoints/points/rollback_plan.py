@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -203,6 +203,7 @@ class RollbackPlan:
     made_project: bool = False  # the project was gone, and its directory was made again
     made: tuple[str, ...] = ()  # that directory, and those above it that were gone with it, outermost first
     hidden: HiddenLook | None = None  # what the undo point found hidden; None: it was not looked at
+    deferred: Collection[str] = ()  # whose change it is only the hidden half knows: it decides these
     undone: str | None = None  # the id that the rollback went back to which this one undoes
     root: FileState | None = None  # the project's own directory as it was; None where that is not known
     root_now: FileState | None = None

@@ -20,6 +20,7 @@ from ..points.differences import Renamed, missed, vanished
 from ..points.reconstructed_state import Absence, LeftOut, States, named_paths, reconstruct
 from ..points.rollback_plan import OWN, Left, RollbackJournal, RollbackPlan, Step, file_mode, visible_state
 from ..project import on_the_same_filesystem
+from ..scan.kept_hidden import KeptHidden
 from ..store.repositories.state import same_repositories
 from ..store.store import Store
 from ..store.tree_state import TreeState
@@ -71,7 +72,8 @@ def plan_rollback(
         try:
             with store_to_plan_in(store, project, looking) as planning:
                 keeping = UndoPoint(planning, project, settings, session, listener, looking=looking)
-                plan = _planned(keeping, checkpoint, files, overwrite_mine, cwd, undone, made, git)
+                kept = KeptHidden(store.project_directory(project))
+                plan = _planned(keeping, checkpoint, files, overwrite_mine, cwd, undone, made, git, kept)
                 if not files:
                     plan.repositories = _moved(planning, plan, overwrite_mine, undone, store.directory)
                     plan.settle_repositories()
@@ -90,6 +92,7 @@ def _planned(
     undone: str | None,
     made: tuple[str, ...],
     git: bool,
+    kept: KeptHidden,
 ) -> RollbackPlan:
     store, project, undo = keeping.store, keeping.project, keeping.take()
     target = (
@@ -105,7 +108,7 @@ def _planned(
         )
     plan = RollbackPlan(project, target, undo, git=git, made_project=bool(made), made=made)
     plan.undone = undone
-    _Filling(store, plan, keeping, overwrite_mine).fill(files, cwd, undone)
+    _Filling(store, plan, keeping, overwrite_mine, kept).fill(files, cwd, undone)
     plan.hidden = keeping.hidden
     if not plan.undo.full and not files:
         plan.remarks.append(ONLY_NAMED)
@@ -150,9 +153,11 @@ def unmake(made: Sequence[str]) -> None:
 class _Filling:
     """Compares both states, and decides for each path."""
 
-    def __init__(self, store: Store, plan: RollbackPlan, keeping: UndoPoint, overwrite_mine: bool) -> None:
+    def __init__(
+        self, store: Store, plan: RollbackPlan, keeping: UndoPoint, overwrite_mine: bool, kept: KeptHidden
+    ) -> None:
         self.store, self.plan, self.keeping = store, plan, keeping
-        self.overwrite = overwrite_mine
+        self.overwrite, self.kept = overwrite_mine, kept
         self.points = [point for point in store.checkpoints(plan.project) if point.id != plan.undo.id]
         self.states = States(store)
 
@@ -231,10 +236,18 @@ class _Filling:
         if undoing_it is not None:
             return undoing_it.since(differing, now), set()
         # Of what lies there hidden nothing is known, and so not whose it is.
-        differing = [path for path in differing if path in now or now.knows(path)]
+        unknown = {path for path in differing if path not in now and not now.knows(path)}
+        differing = [path for path in differing if path not in unknown]
         start = (self.plan.target.time_ns, self.plan.target.id)
         later = [point for point in self.points if (point.time_ns, point.id) > start]
-        return set(), changed_by_user(
+        known = self.keeping.hidden is not None and self.kept.of(self.plan.target) is not None
+        deferred = unknown if known else set[str]()
+
+        def blind(point: Checkpoint, path: str) -> None:
+            if known and self.kept.of(point) is not None:
+                deferred.add(path)
+
+        mine = changed_by_user(
             self.store,
             later,
             self.plan.undo,
@@ -242,7 +255,10 @@ class _Filling:
             differing,
             lambda point: named_paths(self.store, point),
             marks_amid_turns(self.points),
+            blind,
         )
+        self.plan.deferred = frozenset(deferred)
+        return set(), mine | deferred
 
     def _differing(self, now: TreeState, wanted: Callable[[str], bool]) -> list[str]:
         then = self.plan.then

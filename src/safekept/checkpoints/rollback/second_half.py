@@ -7,7 +7,6 @@ visible one counts. Whoever calls gives both states of the hidden half, and wher
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection, Mapping
 from dataclasses import field
 
@@ -17,14 +16,15 @@ from safekept.core.records import dataclass
 
 from ..checkpoint import Checkpoint, FileState, Skipped
 from ..points.attribution import History, changed_by_user, marks_amid_turns
-from ..points.reconstructed_state import LeftOut
+from ..points.reconstructed_state import LeftOut, named_paths
 from ..points.rollback_plan import HIDDEN_REASONS, Left, RollbackPlan, file_mode, parents, visible_state
 from ..store.store import Store
 from ..store.tree_state import TreeState
+from .both_halves import BothHalves, Same
 from .deciding import RollbackInputs, plan_steps
 from .planning import looking_at, wanted_among
 from .project_tree import ProjectTree
-from .proving import Damaged, FileContents
+from .proving import FileContents
 from .rollback import RolledBack, carry_out
 
 
@@ -36,6 +36,7 @@ class SecondHalf:
     now: TreeState
     history: History  # of the hidden half: a point of which nothing is kept raises CheckpointDamaged
     contents: FileContents  # of both halves
+    same: Same  # whether two states are of the same bytes, in whichever half they are
     #: Where a rollback is undone: the hidden half as that rollback wanted it; None where nobody knows.
     undone: TreeState | None = None
     overwrite_mine: bool = False
@@ -59,7 +60,7 @@ def plan_second_half(store: Store, plan: RollbackPlan, half: SecondHalf) -> Roll
 
     differing = [
         path
-        for path in half.then.keys() | half.now.keys()
+        for path in half.then.keys() | half.now.keys() | taken_over
         if own(path) and visible_state(then.get(path)) != visible_state(now.get(path))
     ]
     wanted, since, mine = own, set[str](), set[str]()
@@ -75,7 +76,7 @@ def plan_second_half(store: Store, plan: RollbackPlan, half: SecondHalf) -> Roll
             return own(path) and (path in changed or path in taken_over)
 
     elif not half.overwrite_mine and not plan.made_project:
-        mine = _users_own(store, plan, half, differing)
+        mine = _users_own(store, plan, half, now, differing)
     more = RollbackPlan(plan.project, plan.target, plan.undo, plan.files, then=then, now=now)
     more.root, more.root_now = plan.root, plan.root_now
     with ProjectTree(plan.project) as ground:
@@ -95,9 +96,9 @@ def plan_second_half(store: Store, plan: RollbackPlan, half: SecondHalf) -> Roll
 
 def _taken_over(plan: RollbackPlan, half: SecondHalf) -> set[str]:
     """What the visible half leaves because it cannot know: that a new file is no renamed hidden one, since
-    that one comes back; that nothing was there, where the hidden half knows what was; and that nobody changed
-    what a rollback brought back, where it was hidden then."""
-    found: set[str] = set()
+    that one comes back; that nothing was there, where the hidden half knows what was; whose change it is,
+    where a point hid it; and that nobody changed what a rollback brought back, where it was hidden then."""
+    found: set[str] = set(plan.deferred)
     for one in plan.left:
         if one.reason == "since" and _as_undone(plan.now, one.path, half):
             found.add(one.path)
@@ -106,7 +107,8 @@ def _taken_over(plan: RollbackPlan, half: SecondHalf) -> set[str]:
         if one.reason == "renamed":
             known = one.detail.removeprefix("`").removesuffix("` is gone") in half.then
         else:
-            known = one.reason == "then-left-out" and any(above in half.then for above in parents(one.path))
+            unsure = one.reason in ("then-left-out", "unproven")
+            known = unsure and any(above in half.then for above in parents(one.path))
             known = known and one.path not in half.then and half.then.knows(one.path)
         if known:
             found.add(one.path)
@@ -156,21 +158,27 @@ class _LeftNow:
         return Skipped(path, "not-kept", found.detail) if found is not None else None
 
 
-def _users_own(store: Store, plan: RollbackPlan, half: SecondHalf, differing: Collection[str]) -> set[str]:
-    """What the user changed after the agent, in the hidden half."""
+def _users_own(
+    store: Store,
+    plan: RollbackPlan,
+    half: SecondHalf,
+    now: Mapping[str, FileState],
+    differing: Collection[str],
+) -> set[str]:
+    """What the user changed after the agent, by the one rule of both halves: see `points/attribution.py`.
+
+    Raises what keeps the points shut: then nothing hidden is touched.
+    """
     points = [point for point in store.checkpoints(plan.project) if point.id != plan.undo.id]
     start = (plan.target.time_ns, plan.target.id)
     later = [point for point in points if (point.time_ns, point.id) > start]
-    paths = [path for path in differing if path in half.now or half.now.knows(path)]
+    paths = [path for path in differing if path in now or half.now.knows(path)]
+    history = BothHalves(store, half.history, plan.undo, now, paths, half.same)
 
     def named(point: Checkpoint) -> Collection[str]:
-        return ()
+        return named_paths(store, point)
 
-    with contextlib.suppress(SafekeptError):
-        return changed_by_user(
-            half.history, later, plan.undo, half.now, paths, named, marks_amid_turns(points)
-        )
-    return set()
+    return changed_by_user(history, later, plan.undo, now, paths, named, marks_amid_turns(points))
 
 
 def _as_undone(now: Mapping[str, FileState], path: str, half: SecondHalf) -> bool:
@@ -181,10 +189,7 @@ def _as_undone(now: Mapping[str, FileState], path: str, half: SecondHalf) -> boo
         return False
     if one.kind == "directory" or (one.kind == "file" and file_mode(one) != file_mode(other)):
         return False
-    try:
-        return half.contents.holds(other, one.size, half.contents.chunks(one))
-    except (Damaged, SafekeptError, OSError):
-        return False
+    return half.same(other, one)
 
 
 def _changed_between(one: Mapping[str, FileState], other: Mapping[str, FileState]) -> set[str]:

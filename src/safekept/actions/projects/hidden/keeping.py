@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from safekept import __version__
 from safekept.checkpoints.scan import HiddenFolders, HiddenLook, KeptLook
-from safekept.core.entries import Entry, Outcome, Remark
+from safekept.core.entries import Entry, Kind, Outcome, Remark
 from safekept.core.events import Event, Listener, silent
 from safekept.core.sqlite.capture import CaptureOptions
 from safekept.home.scan import Scan, Selection, scan
@@ -66,7 +66,9 @@ def keep_hidden(
         wait = max(0.0, deadline - time.monotonic()) if deadline else 60.0
         with repository.lock(wait=wait) as lock:
             memory = Memory(repository, usable_cache(cache_of(context, repository), listener), project, KIND)
-            source = _Bounded(_scan(context, project, folders, repository, isolated, listener), deadline)
+            source = _Bounded(
+                _scan(context, project, folders, repository, isolated, listener), folders, deadline
+            )
             stored = write_snapshot(
                 repository,
                 source,
@@ -126,12 +128,20 @@ def _scan(
 
 
 class _Bounded:
-    """A Source that ends when its time is over."""
+    """A Source of what the look saw, which ends when its time is over.
+
+    What came since is another look's: a rollback, for one, has landed its visible half by now.
+    """
 
     ordered = False
 
-    def __init__(self, inner: Scan, deadline: float) -> None:
-        self._inner, self._deadline = inner, deadline
+    def __init__(self, inner: Scan, seen: HiddenFolders, deadline: float) -> None:
+        self._inner, self._seen, self._deadline = inner, seen.folders, deadline
+        self._above = {b""}
+        for path in self._seen:
+            while path not in self._above:
+                self._above.add(path)
+                path = path.rpartition(b"/")[0]
 
     @property
     def remarks(self) -> list[Remark]:
@@ -144,7 +154,24 @@ class _Bounded:
     def groups(self) -> Iterator[list[Entry]]:
         for group in self._inner.groups():
             self._in_time()
-            yield group
+            yield self._of_the_look(group)
+
+    def _of_the_look(self, group: list[Entry]) -> list[Entry]:
+        """A group is of one directory: see `home/scan/walk.py`."""
+        if not group:
+            return group
+        place = os.fsencode(os.path.dirname(group[-1].path))
+        names = set(self._seen[place].names) if place in self._seen else set[bytes]()
+        found = []
+        for entry in group:
+            path = os.fsencode(entry.path)
+            if entry.kind is Kind.DIRECTORY:
+                seen = path in self._above
+            else:  # a look passes over the index of a database's log, and what is called like one
+                seen = path.rpartition(b"/")[2] in names or path.endswith(b"-shm")
+            if seen:
+                found.append(entry)
+        return found
 
     def heard(self, listener: Listener) -> Listener:
         """The same listener; the deadline is looked at with every event, in the middle of a file, too."""

@@ -64,7 +64,9 @@ class HiddenRollback:
                 plan.steps = sorted([*plan.steps, *more.steps], key=lambda step: step.path)
                 plan.left = [*plan.left, *more.left, *self._not_in_time(half)]
         except (SafekeptError, OSError) as error:
-            plan.left = [*plan.left, *self._shut(error)]
+            more = self._by_the_visible()
+            plan.steps = sorted([*plan.steps, *more.steps], key=lambda step: step.path)
+            plan.left = [*self._decided(plan.left), *more.left, *self._shut(error)]
         return plan
 
     def land(self, result: RolledBack) -> None:
@@ -87,7 +89,19 @@ class HiddenRollback:
                 self.plan.then, self.plan.now = more.then, more.now
                 result.remarks += self._younger(more)
         except (SafekeptError, OSError) as error:
+            result.left = self._decided(result.left)
+            contents = StoredContents(self.store)
+            land_second_half(self.store, self._by_the_visible(), contents, result, self.listener)
             result.left += self._shut(error)
+
+    def _by_the_visible(self) -> RollbackPlan:
+        """What the visible half leaves to this one, as that one decides it: it needs no other store."""
+        nothing = HiddenHistory(None, kept_looks(self.context, self.plan.project))
+        return plan_second_half(self.store, self.plan, self._half(nothing, TreeState(), TreeState()))
+
+    def _decided(self, left: list[Left]) -> list[Left]:
+        """Without what the visible half leaves to this one."""
+        return [one for one in left if one.path not in self.plan.deferred]
 
     @property
     def _look(self) -> HiddenLook:
@@ -106,7 +120,7 @@ class HiddenRollback:
         ):
             yield repository
 
-    def _half(self, history: HiddenHistory, now: TreeState) -> SecondHalf:
+    def _half(self, history: HiddenHistory, now: TreeState, then: TreeState | None = None) -> SecondHalf:
         undone = None
         if self.plan.undone is not None:
             undone = self._wanted_by_the_other(history)
@@ -114,11 +128,13 @@ class HiddenRollback:
             os.fsdecode(path): Skipped(os.fsdecode(path), "not-kept", _words(reason), size=size)
             for path, (reason, _, size) in self._look.left.items()
         }
+        contents = BothContents(StoredContents(self.store), history)
         return SecondHalf(
-            history.state(self.plan.target),
+            history.state(self.plan.target) if then is None else then,
             now,
             history,
-            BothContents(StoredContents(self.store), history),
+            contents,
+            contents.same,
             undone,
             self.overwrite_mine,
             left,
