@@ -9,10 +9,12 @@ import sys
 
 import pytest
 
+from safekept.integrations import in_process
 from support.commands.error_texts import error_code
 from support.commands.in_process import spoken
 from support.commands.terminals import Terminal
 from support.hosts.connected import read, write
+from support.projects.hidden_halves import git
 
 THEIRS = b'{\n  "model": "opus"\n}\n'
 
@@ -164,6 +166,25 @@ def test_hermes_is_not_connected_in_a_project_and_others_not_in_a_home(say, user
     assert said.code == 2 and "--home is for Hermes" in said.err
     assert say("connect", "--project", user).code == 2
     assert say("connect", "codex", "--project", "/nowhere/at all").code == 2
+
+
+def test_in_a_project_the_plan_says_what_is_kept_and_the_first_pass_begins(say, tmp_path, monkeypatch):
+    project, begun = str(tmp_path / "project"), []
+    for name, text in {".gitignore": b"data/\n", ".env": b"KEY=1\n", "data/a": b"a", "b.txt": b"b"}.items():
+        write(os.path.join(project, name), text)
+    monkeypatch.setenv("PATH", os.environ["PATH"] + os.pathsep + os.defpath)
+    git(project, "init", "-q")
+    monkeypatch.setattr(in_process, "run_apart", lambda call, environment: begun.append(call))
+    words = ("connect", "claude-code", "--project", project)
+    dry = say(*words, "--dry-run")
+    assert dry.code == 0 and begun == [] and "What is kept of" not in dry.out
+    said = say(*words, "--yes")
+    assert said.code == 0, said
+    assert f"What is kept of {project}" in said.out and "Hidden" in said.out
+    assert [(call.kind, call.directory) for call in begun] == [("hidden", project)]
+    document = json.loads(say(*words, "--yes", "--json").out)
+    visible, hidden = document["coverage"]["visible"]["files"], document["coverage"]["hidden"]["files"]
+    assert (visible, hidden) == (3, 2), "the settings that connecting wrote are one more"
 
 
 def test_without_a_home_of_hermes_nothing_is_made(say, user):

@@ -61,8 +61,8 @@ class BothHalves:
             ):  # nothing hidden was kept then: the visible half says what it does not know
                 hidden = None
             if hidden is not None:
-                for path, one in hidden.items():
-                    state.setdefault(path, one)
+                for path, entry in hidden.items():
+                    state.setdefault(path, entry)
                 shown = {path: why for path, why in state.skipped.items() if why.reason not in HIDDEN_REASONS}
                 state.skipped = {**shown, **hidden.skipped}
                 # Of a hidden directory the visible half knows only what tools named.

@@ -9,10 +9,14 @@ import click
 
 from ...options import start
 from ...words.connecting import agree, lines_to_copy, show_hosts, show_plan
+from ...words.coverage import show_kept
 
 if TYPE_CHECKING:
+    from safekept.actions.base.context import UserContext
+    from safekept.actions.projects.hidden.coverage import ProjectCoverage
     from safekept.integrations.connecting.host import HostSettings
     from safekept.integrations.connecting.plan import Plan
+    from safekept.settings import Settings
 
     from ...console import Console
 
@@ -92,6 +96,9 @@ def command(host: str, project: str, home: str, remove: bool, dry_run: bool, yes
     changes nothing. A file that cannot be edited safely is left alone, and the lines to put into it are
     printed; exit code 1.
 
+    With --project the plan also shows what of that project is kept, where, and what is left out, as
+    `safekept checkpoint --show` does; what git hides in it is kept for the first time behind you.
+
     With --remove, a file that nobody else wrote to comes back byte for byte, or goes where connecting made
     it; from others only our entries are taken out. Checkpoints and snapshots stay.
     """
@@ -129,14 +136,19 @@ def command(host: str, project: str, home: str, remove: bool, dry_run: bool, yes
         raise
     copies: list[str] = []
     guarded = ""
+    covered = _covered(settings, context, where, console, dry_run) if project else None
     if not as_json:
         show_plan(console, plan)
+        if covered is not None:
+            show_kept(console, covered)
     if not dry_run:
         if plan.changes and not yes:
             agree(console, plan, chosen.title, option)
         copies = carry_out(context, plan, console.notes())
         guarded = chosen.guard_again(context, program)
         take_back(context, (f"not-connected:{chosen.name}", f"updates-not-guarded:{chosen.name}"))
+        if project:
+            _begin_keeping(settings, chosen.name, where)
     off = chosen.switched_off(context, where)
     notes = [*plan.notes, *((PASSING,) if program.passing else ())]
     if not here:
@@ -152,6 +164,7 @@ def command(host: str, project: str, home: str, remove: bool, dry_run: bool, yes
                 {"path": edit.file.path, "changes": edit.changes, "diff": edit.diff()} for edit in plan.edits
             ],
             "copies": copies,
+            "coverage": covered.as_dict() if covered is not None else None,
             "switched_off": off or None,
             "updates": guarded or None,
             "notes": notes,
@@ -161,6 +174,35 @@ def command(host: str, project: str, home: str, remove: bool, dry_run: bool, yes
     if guarded:
         console.fact("Updates", guarded)
     return 0
+
+
+def _covered(
+    settings: Settings, context: UserContext, project: str, console: Console, dry_run: bool
+) -> ProjectCoverage | None:
+    """What of the project will be kept where; None for a directory that is no project, and where a dry run
+    would have to make the store to look."""
+    from safekept.actions.projects.hidden.coverage import coverage
+    from safekept.actions.projects.project import checkpoint_directory
+    from safekept.core.errors import SafekeptError
+    from safekept.settings.policies import take_settings_from
+
+    if dry_run and not os.path.isdir(checkpoint_directory(context)):
+        return None
+    try:
+        return coverage(context, project, take_settings_from(settings, context), console.listener())
+    except SafekeptError:
+        return None
+    finally:
+        console.finish()
+
+
+def _begin_keeping(settings: Settings, host: str, project: str) -> None:
+    """What git hides is kept for the first time behind whoever connects, and not before a first command."""
+    from safekept.integrations.calls import Call
+    from safekept.integrations.hidden_half import begin_hidden_half
+    from safekept.integrations.places import Place
+
+    begin_hidden_half(Call("turn", host, directory=project), Place.load(settings.environment))
 
 
 def _show(
