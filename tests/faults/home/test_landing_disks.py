@@ -147,6 +147,8 @@ def mounted_entries(scratch):
     ]
 
 
+@pytest.mark.needs("proc or programs", "it asks what is mounted")
+@pytest.mark.needs("modes", "it looks at modes")
 def test_a_mount_inside_the_home_is_landed_in_and_undone(tmp_path, small_filesystem):
     home = mounted_home(tmp_path, small_filesystem)
     os.mkdir(tmp_path / "scratch")
@@ -166,6 +168,8 @@ def test_a_mount_inside_the_home_is_landed_in_and_undone(tmp_path, small_filesys
         os.system(f"umount --lazy {home}/skills")
 
 
+@pytest.mark.needs("proc or programs", "it asks what is mounted")
+@pytest.mark.needs("modes", "it looks at modes")
 def test_a_landing_killed_inside_a_mount_is_taken_back(tmp_path, small_filesystem):
     os.mkdir(tmp_path / "scratch")
     entries = mounted_entries(str(tmp_path / "scratch"))
@@ -190,6 +194,7 @@ def test_a_landing_killed_inside_a_mount_is_taken_back(tmp_path, small_filesyste
         os.system(f"umount --lazy {home}/skills")
 
 
+@pytest.mark.needs("names", "it makes names that not every disk holds")
 def test_a_name_that_the_filesystem_refuses_costs_that_entry_alone(tmp_path, monkeypatch):
     """exFAT refuses `a:b` as not there, and bytes that are no text as EILSEQ."""
     home = str(tmp_path / "user" / ".hermes")
@@ -229,6 +234,7 @@ def test_a_filesystem_without_symbolic_links_gets_everything_else(tmp_path, monk
     ]
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_filesystems_without_links_are_landed_in(tmp_path, monkeypatch):
     home = str(tmp_path / "user" / ".hermes")
     write(f"{home}/config.yaml", "old", 0o600)
@@ -267,6 +273,7 @@ def nobodys_home(nobodys):  # noqa: F811
     return os.path.join(nobodys, ".hermes")
 
 
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_read_only_directories_are_landed_in_and_stay_read_only(nobodys_home):
     home = nobodys_home
     with unprivileged():
@@ -292,6 +299,7 @@ def test_read_only_directories_are_landed_in_and_stay_read_only(nobodys_home):
         assert read(f"{home}/sealed/more") == b"more"
 
 
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_a_home_that_may_not_be_written_is_refused_by_name(nobodys_home):
     home = nobodys_home
     if os.geteuid() != 0:

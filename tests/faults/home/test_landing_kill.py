@@ -238,10 +238,14 @@ def test_killed_landing_into_databases_that_are_open_at_every_point(tmp_path):
     held_storm(tmp_path, FULL, seed=25)
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
+@pytest.mark.needs("names", "it makes names that not every disk holds")
 def test_killed_landing_leaves_the_old_home_or_the_new_one(tmp_path):
     landing_storm(tmp_path, SAMPLE, seed=20)
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
+@pytest.mark.needs("names", "it makes names that not every disk holds")
 def test_killed_undo_leaves_the_new_home_or_the_old_one(tmp_path):
     undo_storm(tmp_path, SAMPLE - 10, seed=21)
 

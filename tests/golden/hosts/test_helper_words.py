@@ -57,6 +57,7 @@ def test_where_it_is_not_wanted_that_is_said(say, monkeypatch):
     assert say("helper").out == said
 
 
+@pytest.mark.needs("proc", "its socket has a long path")
 def test_one_that_runs_is_shown_and_ended(say, user):
     with helper_thread(user):
         first, second = say("helper", "status").out.splitlines()
@@ -95,6 +96,7 @@ def test_what_is_no_call_is_refused(say, monkeypatch, text, why):
     assert "  Next       See what a call is: `safekept helper call --help`" in lines
 
 
+@pytest.mark.needs("proc", "its socket has a long path")
 def test_a_helper_that_stays_at_work_is_said(say, user, monkeypatch):
     from safekept.cli.commands.hosts import helper
 

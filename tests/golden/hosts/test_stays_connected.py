@@ -140,6 +140,7 @@ def test_the_files_of_our_own_plugin_are_one_line_of_a_plan(capsys):
 
 
 @pytest.mark.parametrize("lost", ["profiles/writer", ""], ids=["a profile", "the whole home"])
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_undoing_the_restore_of_what_was_gone_leaves_nothing_of_ours_there(say, here, lost):
     home = os.path.join(here.places.user_home, ".hermes")
     make_hermes_home(home, profiles=("writer",), awkward=False)

@@ -86,6 +86,7 @@ def test_yes_refuses_a_broken_snapshot_that_nobody_named_and_says_which_is_sound
     assert os.listdir(os.path.join(home, "memories")) == []
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_the_printed_command_brings_everything_back(broken, home, say):
     sound, _ = broken
     assert say("snapshot", "restore", sound, "--yes").code == 0
@@ -101,6 +102,7 @@ def test_without_a_terminal_the_broken_one_is_refused_too(broken, say):
     assert sound in refused.err
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_a_damaged_file_is_never_said_to_be_replaced_by_the_snapshot(broken, home, say):
     _, newest = broken
     with open(os.path.join(home, "state.db"), "ab") as file:
@@ -185,6 +187,7 @@ def answers(monkeypatch):
 
 
 @pytest.mark.parametrize("word", [(), ("latest",), ("state.db", "memories")])
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_at_a_terminal_the_newest_sound_one_is_offered_and_a_yes_brings_it_back(
     broken, home, say, answers, word
 ):
@@ -235,6 +238,7 @@ def test_a_no_to_the_sound_one_changes_nothing_and_takes_no_other(broken, home, 
     assert os.listdir(os.path.join(home, "memories")) == []
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_a_dry_run_at_a_terminal_shows_the_plan_that_would_be_offered(broken, home, say, answers):
     sound, newest = broken
     asked = answers(True)
@@ -308,6 +312,7 @@ def test_wherever_a_snapshot_is_called_incomplete_it_says_why(broken, say, home)
     assert [one["why_incomplete"] for one in listed] == ["state.db is damaged", None]
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_so_does_the_one_that_a_restore_takes_first(broken, say):
     sound, _ = broken
     assert say("restore", sound, "--yes").code == 0

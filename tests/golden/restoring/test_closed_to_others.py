@@ -35,6 +35,7 @@ def mode(home, name):
 
 
 @pytest.mark.parametrize("how", ["snapshot", "archive"])
+@pytest.mark.needs("modes", "it looks at modes")
 def test_the_plan_says_what_it_closes_and_everything_else_keeps_its_mode(here, home, say, tmp_path, how):
     for name, wanted in (("state.db", 0o644), (".env", 0o640), ("SOUL.md", 0o664)):
         os.chmod(os.path.join(home, name), wanted)
@@ -53,6 +54,7 @@ def test_the_plan_says_what_it_closes_and_everything_else_keeps_its_mode(here, h
     assert (mode(into, "state.db"), mode(into, ".env"), mode(into, "SOUL.md")) == (0o600, 0o600, 0o664)
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_what_is_closed_already_is_not_said_to_be_closed(here, home, say):
     database = os.path.join(home, "state.db")
     os.chmod(database, 0o644)

@@ -3,6 +3,8 @@
 import json
 import os
 
+import pytest
+
 from support.commands.error_texts import error_code
 from support.home.homes import differences, make_hermes_home, tree_facts
 
@@ -32,6 +34,7 @@ def test_an_import_onto_a_fresh_machine_asks_nothing(tmp_path, safekept):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_an_import_that_would_replace_something_refuses_without_a_terminal(tmp_path, safekept):
     home, archive = backed_up(tmp_path, safekept)
     with open(os.path.join(home, "SOUL.md"), "w") as file:
@@ -101,6 +104,7 @@ def test_undo_of_undo_is_the_import_again(tmp_path, safekept):
         assert differences(expected, tree_facts(home, skip=ROOT)) == []
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_an_undone_import_onto_a_fresh_machine_can_be_redone(tmp_path, safekept):
     _, archive = backed_up(tmp_path, safekept)
     fresh = str(tmp_path / "fresh" / ".hermes")

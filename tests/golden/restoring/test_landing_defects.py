@@ -102,6 +102,7 @@ def test_an_archive_of_a_lost_chat_database_does_not_replace_a_sound_one(
         assert ours.read() == theirs.read(), "the rest lands"
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_a_damaged_database_of_an_archive_replaces_a_sound_one_only_where_it_is_asked_for(
     tmp_path, hermes_home, safekept
 ):
@@ -176,6 +177,7 @@ def test_a_home_on_a_read_only_disk_is_backed_up_and_an_import_there_is_refused(
         assert "Read-only file system" in done.stderr
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_dry_run_says_what_stands_in_the_way(tmp_path, hermes_home, safekept):
     archive = str(tmp_path / "iris.zip")
     assert safekept("backup", "--home", hermes_home, "-o", archive).returncode == 0

@@ -140,6 +140,7 @@ def test_a_time_of_two_words_needs_no_quotes(home, words, snapshot, paths):
     assert split(words, home) == (snapshot, paths)
 
 
+@pytest.mark.needs("names", "it makes names that not every disk holds")
 def test_a_file_that_is_called_like_a_clock_stays_a_path(home):
     write(os.path.join(home, "18:00"), "mine")
     assert split(("yesterday", "18:00"), home) == ("yesterday", ("18:00",))

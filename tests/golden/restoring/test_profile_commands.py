@@ -65,6 +65,7 @@ def test_a_restore_on_the_same_machine_makes_no_command_that_was_not_there(here,
         assert say("restore", "--yes").code == 0
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_a_restore_names_the_commands_it_will_make_and_makes_those(
     here, home, say, commands, another_machine
 ):
@@ -129,6 +130,7 @@ def test_a_command_starts_nothing_before_its_program_is_installed(
     assert any(line.startswith(f"Command {path} will start profile writer (") for line in done), done
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_an_exact_restore_names_no_command_for_a_profile_that_it_removes(
     here, home, say, commands, another_machine
 ):

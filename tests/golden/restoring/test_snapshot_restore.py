@@ -153,6 +153,7 @@ def test_a_restore_into_a_directory_leaves_the_home_alone(here, home, say, tmp_p
 # Consent, plan, undo point
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_a_dry_run_changes_nothing_and_writes_no_snapshot(here, home, say):
     take(here, home)
     put(home, "SOUL.md", "changed")
@@ -502,6 +503,7 @@ def test_only_a_database_that_is_wanted_is_read(here, home, say, monkeypatch):
     assert data <= 2, "the file itself, and the account of the snapshot"
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_every_kind_of_file_has_its_entry(here, home):
     """The Source of a snapshot gives directories, links and files, parents first."""
     result = take(here, home)
@@ -520,6 +522,7 @@ def test_every_kind_of_file_has_its_entry(here, home):
         assert not list(repository.storage.list(FileKind.LOCK)), "a look leaves no lock"
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_link_that_the_disk_cannot_hold_is_named_and_the_rest_comes_back(say, here, home, monkeypatch):
     os.symlink("SOUL.md", os.path.join(home, "persona"))
     put(home, "SOUL.md", "me")

@@ -60,6 +60,7 @@ def test_nothing_is_restored_over_what_is_ours(safekept, here, tmp_path, exact):
         refused(safekept, here, tmp_path, target, why, *exact)
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_link_to_the_vault_is_seen_through(safekept, here, tmp_path):
     link = tmp_path / "link"
     link.symlink_to(here.places.vault)

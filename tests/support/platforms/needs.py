@@ -34,6 +34,7 @@ OF_DISKS = {
     "forms": "`é` as one sign and as two are two names",
     "names": "every byte but NUL and / can stand in a name",
     "times": "a file keeps its time to the nanosecond",
+    "blocks": "a small file takes a few KiB",
     "holes": "bytes that were never written take no room",
     "open-unlinked": "a file that is open is read and written after its name went",
 }
@@ -114,6 +115,10 @@ def _holes(work: str) -> bool:
     return os.stat(path).st_blocks * 512 < 4 << 20
 
 
+def _blocks(work: str) -> bool:
+    return os.stat(_file(work, "small")).st_blocks * 512 <= 8 << 10
+
+
 def _open_unlinked(work: str) -> bool:
     with open(_file(work, "gone"), "r+b") as file:
         os.unlink(file.name)
@@ -143,6 +148,7 @@ _TRIED: dict[str, Callable[[str], bool]] = {
     "forms": lambda work: list(_folding(work))[1],
     "names": _named,
     "times": _times,
+    "blocks": _blocks,
     "holes": _holes,
 }
 

@@ -108,6 +108,7 @@ def test_the_mark_of_a_turn_whose_calls_were_processes_of_their_own(agent, proje
     assert other.after("s", "8", wait=True).taken == []
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_failure_is_a_value_and_is_kept_for_status(agent, project, tmp_path):
     agent.before([f"{project}/a.py"])
     put(f"{project}/a.py", "2")
@@ -128,6 +129,7 @@ def test_a_failure_is_a_value_and_is_kept_for_status(agent, project, tmp_path):
 
 
 @pytest.mark.parametrize("what", ["deleted", "file", "link", "moved"])
+@pytest.mark.needs("symlinks", "it makes symbolic links", only={"link"})
 def test_a_project_that_goes_while_it_runs_is_a_value(agent, project, what, tmp_path):
     agent.before([f"{project}/a.py"])
     shutil.move(project, f"{tmp_path}/elsewhere") if what == "moved" else shutil.rmtree(project)
@@ -286,6 +288,7 @@ def test_worktrees_and_submodules_are_ordinary_directories(agent, tmp_path):
         assert str(about["git_head"]).endswith("refs/heads/tree")
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_write_through_a_link_finds_what_it_leads_to_saved(agent, project, tmp_path):
     target = put(str(tmp_path / "elsewhere" / "target.txt"), "content")
     os.symlink(target, f"{project}/link.txt")
@@ -295,6 +298,7 @@ def test_a_write_through_a_link_finds_what_it_leads_to_saved(agent, project, tmp
     assert newest(agent, os.path.dirname(target)) == {"target.txt": b"content"}
 
 
+@pytest.mark.needs("case", "its names differ in case only")
 def test_names_that_differ_in_case_only_are_two_files(agent, project):
     put(f"{project}/Name.txt", "upper")
     put(f"{project}/name.txt", "lower")

@@ -223,6 +223,7 @@ def test_a_killed_run_is_mended_when_the_store_is_opened_again(store, project):
     assert any("set aside" in event.text for event in events)
 
 
+@pytest.mark.needs("blocks", "it looks at the room that small files take")
 def test_109074_a_dangling_ref_and_a_damaged_project_stop_nothing_elsewhere(store, project, tmp_path):
     other = str(tmp_path / "other")
     put(os.path.join(other, "a.txt"), "a\n")

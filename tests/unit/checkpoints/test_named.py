@@ -62,6 +62,7 @@ def test_a_named_take_sees_that_a_whole_directory_is_gone(store, project):
     fsck(store)
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_directory_that_became_a_file_or_a_link_is_recorded_as_that(store, project, tmp_path):
     put(f"{project}/one/x", "old")
     put(f"{project}/two/x", "old")
@@ -179,6 +180,7 @@ def test_the_list_of_names_can_be_lost(store, project):
     assert not os.path.lexists(f"{project}/out.log")
 
 
+@pytest.mark.needs("names", "it makes names that not every disk holds")
 def test_names_with_line_feeds_and_bytes_are_remembered(store, project):
     name = "x\n\\n\udcff.log"
     take(store, project, kind="before", named=[name], full=True, settings=QUICK)

@@ -84,6 +84,7 @@ def test_a_project_never_seen_alive_is_not_called_an_orphan(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["file", "link"])
+@pytest.mark.needs("symlinks", "it makes symbolic links", only={"link"})
 def test_something_else_in_its_place_is_not_deletion(place, kind):
     shutil.rmtree(place[1])
     if kind == "file":

@@ -22,6 +22,7 @@ def test_the_nearest_marker_above_a_file_names_the_project(tmp_path, marker):
     assert find_root(f"{outer}/inner/yet/to/be/made.txt") == Root(f"{outer}/inner", marker)
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_home_is_never_a_project_even_with_a_marker(tmp_path):
     home = str(tmp_path / "home")
     put(f"{home}/.git/HEAD")
@@ -84,6 +85,7 @@ def test_a_directory_that_a_person_names_is_one(tmp_path):
         assert not holds_too_much(place)
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_link_is_taken_where_it_lies_and_a_linked_directory_where_it_leads(tmp_path):
     real = str(tmp_path / "real")
     put(f"{real}/go.mod")

@@ -155,6 +155,7 @@ def hidden(path, state):
     return False
 
 
+@pytest.mark.needs("times", "it looks at times finer than a second")
 def test_nothing_changed_takes_nothing(store, project):
     put(f"{project}/a", b"1")
     first = taken(store, project)
@@ -166,6 +167,7 @@ def test_nothing_changed_takes_nothing(store, project):
     assert len(store.checkpoints(project)) == 1
 
 
+@pytest.mark.needs("times", "it looks at times finer than a second")
 def test_only_what_changed_is_read(store, project):
     for number in range(50):
         put(f"{project}/d{number % 5}/f{number}", str(number))
@@ -205,6 +207,7 @@ def test_a_rewrite_of_same_size_within_one_tick_is_seen(store, project):
         assert contents_in_store(store, later) == {"a": f"{number + 5000:04}".encode()}
 
 
+@pytest.mark.needs("times", "it looks at times finer than a second")
 def test_times_alone_make_no_checkpoint_but_are_in_the_next(store, project):
     put(f"{project}/d/a", "1")
     put(f"{project}/e/b", "1")
@@ -219,6 +222,7 @@ def test_times_alone_make_no_checkpoint_but_are_in_the_next(store, project):
     assert tree_in_store(store, point) == tree_on_disk(project)
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_a_mode_alone_makes_a_checkpoint(store, project):
     path = put(f"{project}/a", "1", 0o644)
     taken(store, project)
@@ -238,6 +242,7 @@ def test_a_checkpoint_can_be_read_with_git_show(store, project):
     fsck(store)
 
 
+@pytest.mark.needs("times", "it looks at times finer than a second")
 def test_git_can_pack_the_store_and_everything_is_still_read(store, project):
     for number in range(60):
         put(f"{project}/d{number % 7}/f{number}", f"line {number}\n" * 50)
@@ -314,6 +319,7 @@ def test_a_named_take_costs_its_file_and_keeps_the_rest(store, project):
     fsck(store)
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_files_outside_the_project_are_refused_by_name(store, project, tmp_path):
     put(str(tmp_path / "other" / "x"), "1")
     os.symlink(str(tmp_path / "other"), f"{project}/way")
@@ -326,6 +332,7 @@ def test_files_outside_the_project_are_refused_by_name(store, project, tmp_path)
     assert set(contents_in_store(store, done.checkpoint)) == {"a"}
 
 
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_what_is_left_out_is_listed_with_its_reason(store, project):
     put(f"{project}/.git/config", "[core]")
     put(f"{project}/node_modules/x/index.js", "1")
@@ -359,6 +366,7 @@ def test_what_is_left_out_is_listed_with_its_reason(store, project):
     assert contents_in_store(store, taken(store, project))["big.bin"] == b"small now"
 
 
+@pytest.mark.needs("holes", "it makes a file of holes")
 def test_no_byte_of_an_oversize_file_is_stored(store, project):
     path = put(f"{project}/a", b"1")
     with open(f"{project}/five-gigabytes", "wb") as file:
@@ -515,6 +523,7 @@ def test_two_worktrees_share_what_they_have_in_common(store, tmp_path):
     assert counted_on[0].packs.keys() < counted_on[1].packs.keys() == store.objects.pack_names()
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_project_that_is_no_directory_is_an_error_with_words(store, tmp_path):
     put(str(tmp_path / "file"), "1")
     os.symlink(str(tmp_path), str(tmp_path / "link"))

@@ -26,6 +26,7 @@ def project(tmp_path):
     return project
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_what_is_written_out_is_what_was_there(tmp_path, project):
     os.chmod(f"{project}/closed", 0o400)
     with Store.open(str(tmp_path / "checkpoints")) as store:
@@ -45,6 +46,7 @@ def test_what_is_written_out_is_what_was_there(tmp_path, project):
         assert after[path][4] == facts[4], path
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_what_the_store_lost_is_named_and_the_rest_comes(tmp_path, project):
     os.chmod(f"{project}/closed", 0o400)
     place = str(tmp_path / "checkpoints")

@@ -216,6 +216,7 @@ def test_a_rollback_whose_names_may_not_survive_a_power_cut_is_not_called_done(t
     project.store.close()
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_a_directory_whose_mode_could_not_be_put_back_is_named(tmp_path, monkeypatch):
     project = Project(str(tmp_path))
     project.write("src/main.py", "print(1)\n")

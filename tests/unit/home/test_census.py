@@ -160,6 +160,7 @@ def test_a_file_that_vanished_is_not_counted_and_nothing_is_unknown(home: str) -
     assert source.census()["default"]["skills"] == 1
 
 
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_an_unreadable_tree_makes_its_counts_unknown(nobodys: str) -> None:
     home = plant(nobodys, {"skills/a/SKILL.md": "x", "skills/b/SKILL.md": "x", "cron/jobs.json": "[1]"})
     os.chmod(f"{home}/skills/b", 0)

@@ -49,6 +49,7 @@ def test_a_profile_means_the_home_around_it(tmp_path: object) -> None:
     assert find_home(HERMES, {"HERMES_HOME": f"{user}/.hermes/work"}, user) == f"{user}/.hermes"
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_home_behind_a_link_is_used_where_it_is(tmp_path: object) -> None:
     user = make(tmp_path, "disk/hermes/config.yaml", "user/")
     os.symlink(f"{user}/disk/hermes", f"{user}/user/.hermes")
@@ -86,6 +87,7 @@ def test_a_file_or_an_empty_directory_is_no_home(tmp_path: object) -> None:
     assert "disk is mounted" in caught.value.advice()[0]
 
 
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_a_home_that_may_not_be_read_is_said_so_to_its_user(nobodys: str) -> None:
     make(nobodys, "locked/config.yaml")
     os.chmod(f"{nobodys}/locked", 0)

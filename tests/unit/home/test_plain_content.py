@@ -75,6 +75,7 @@ def test_a_file_replaced_by_renaming_is_read_as_it_is_now(tmp_path: object) -> N
     assert read(entry) == (b"new content", [])
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_file_replaced_by_a_link_a_pipe_or_a_directory_is_gone(tmp_path: object) -> None:
     home = plant(tmp_path, {"link": "x", "pipe": "x", "directory": "x", "target": "theirs"})
     entries = {entry.path: entry for entry in look(home)}
@@ -181,6 +182,7 @@ def test_a_large_file_rewritten_in_place_is_marked(tmp_path: object) -> None:
     assert "rewritten while it was read" in remark.reason
 
 
+@pytest.mark.needs("holes", "it makes a file of holes")
 def test_a_huge_sparse_file_has_its_honest_size(tmp_path: object) -> None:
     home = plant(tmp_path, {"f": b""})
     os.truncate(f"{home}/f", 3 << 40)
@@ -259,6 +261,8 @@ def sparse(home: str, size: int, *parts: tuple[int, bytes]) -> bytes:
         ((12 * CHUNK + 3, b"end"),),
     ],
 )
+@pytest.mark.needs("seek_data", "it counts what is read of holes")
+@pytest.mark.needs("holes", "it makes a file of holes")
 def test_holes_are_zeros_and_cost_no_reading(
     tmp_path: object, monkeypatch: pytest.MonkeyPatch, parts: tuple[tuple[int, bytes], ...]
 ) -> None:
@@ -307,6 +311,7 @@ def test_a_sparse_file_that_shrinks_is_lost_and_not_padded(tmp_path: object) -> 
     assert "became shorter" in lost.value.remark.reason
 
 
+@pytest.mark.needs("holes", "it makes a file of holes")
 def test_a_huge_file_of_holes_is_worth_a_line(tmp_path: object) -> None:
     home = plant(tmp_path, {"f": b""})
     sparse(home, CHUNK, (0, b"x"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from safekept.home.health.recorded import Mark, Recorded, since
 
 
@@ -25,6 +27,7 @@ def made(place: Path) -> Recorded:
     return Recorded({"": str(place)}, lambda: iter(seen), {}, {})
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_directory_that_became_a_link_to_the_same_files_is_gone(tmp_path: Path):
     """The next snapshot holds the link alone, so what is behind it is kept by nobody."""
     recorded = made(tmp_path / "home")
@@ -35,6 +38,7 @@ def test_a_directory_that_became_a_link_to_the_same_files_is_gone(tmp_path: Path
     assert (found.gone, found.changed, found.closed) == (["memories/one.md"], {}, {})
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_root_that_is_a_link_is_looked_at_where_it_leads(tmp_path: Path):
     recorded = made(tmp_path / "real")
     os.symlink(tmp_path / "real", tmp_path / "home")

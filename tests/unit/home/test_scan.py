@@ -23,6 +23,7 @@ def test_parents_come_first_and_names_are_sorted(tmp_path: object) -> None:
     assert paths(look(home)) == ["a", "b", "b/1", "b/2", "c", "c/d", "c/d/e", "empty"]
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_modes_times_and_empty_directories_are_seen(tmp_path: object) -> None:
     home = plant(tmp_path, {"run.sh": "x", "empty/inner": None})
     os.chmod(f"{home}/run.sh", 0o750)
@@ -35,6 +36,7 @@ def test_modes_times_and_empty_directories_are_seen(tmp_path: object) -> None:
     assert (seen["empty/inner"].mode, seen["empty/inner"].mtime_ns) == (0o711, 1_700_000_000_123_456_789)
 
 
+@pytest.mark.needs("names", "it makes names that not every disk holds")
 def test_odd_names_survive(tmp_path: object) -> None:
     names = [
         "new\nline",
@@ -57,12 +59,14 @@ def test_odd_names_survive(tmp_path: object) -> None:
     assert said == []
 
 
+@pytest.mark.needs("names", "it makes names that not every disk holds")
 def test_a_home_whose_own_path_is_odd_is_read(tmp_path: object) -> None:
     home = plant(os.path.join(str(tmp_path), "a ?#%\n\udcff"), {"config.yaml": "a: 1"})
     taken, _ = consume(look(home))
     assert taken == {"config.yaml": b"a: 1"}
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_links_are_links_and_said_when_they_lead_away(tmp_path: object) -> None:
     # #66876: a linked skills tree was left out in silence; #25289: content from outside was stored.
     home = plant(os.path.join(str(tmp_path), "home"), {"inside/x": "x"})
@@ -89,6 +93,7 @@ def test_links_are_links_and_said_when_they_lead_away(tmp_path: object) -> None:
     assert not any(path.startswith("skills/") for path in seen)
 
 
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_sockets_pipes_and_devices_are_passed_over(tmp_path: object) -> None:
     # #93347: every backup with the gateway running was "incomplete".
     home = plant(tmp_path, {"config.yaml": "x"})
@@ -231,6 +236,7 @@ def test_a_mount_point_is_entered_and_said(tmp_path: object, small_filesystem: o
     assert "another filesystem" in remarks(source, Outcome.NOTED)[name].reason
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_the_output_and_our_stores_are_never_inside(tmp_path: object) -> None:
     home = plant(tmp_path, {"out.zip": "old", "vault/data": "x", "vault2": "x", "keep": "x"})
     os.symlink(f"{home}/vault", f"{home}/link-to-vault")
@@ -243,6 +249,7 @@ def test_the_output_and_our_stores_are_never_inside(tmp_path: object) -> None:
     assert "where this backup" in excluded["vault"].reason
 
 
+@pytest.mark.needs("hard-links", "it makes a second name of a file")
 def test_a_hard_link_to_the_output_is_known_by_its_identity(tmp_path: object) -> None:
     home = plant(os.path.join(str(tmp_path), "home"), {"keep": "x"})
     elsewhere = plant(os.path.join(str(tmp_path), "else"), {"out.zip": "x"})
@@ -324,6 +331,7 @@ def _remove_deep(home: str) -> None:
     os.close(chain.pop())
 
 
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_what_may_not_be_read_is_named_and_the_rest_is_taken(nobodys: str) -> None:
     home = plant(nobodys, {"closed/x": "x", "shut": "x", "open/y": "y", "blind/z": "z"})
     os.chmod(f"{home}/closed", 0)
@@ -360,6 +368,7 @@ def test_what_vanishes_during_the_scan_is_not_an_error(tmp_path: object) -> None
     assert not any(remark.incomplete for remark in source.remarks)
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_directory_swapped_for_a_link_is_not_followed(tmp_path: object) -> None:
     home = plant(os.path.join(str(tmp_path), "home"), {"a/x": "x", "b/secret": "mine"})
     outside = plant(os.path.join(str(tmp_path), "outside"), {"secret": "theirs"})
@@ -372,6 +381,7 @@ def test_a_directory_swapped_for_a_link_is_not_followed(tmp_path: object) -> Non
     assert remarks(source, Outcome.GONE)["b"].reason == "vanished during the scan"
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_file_behind_a_swapped_directory_is_not_read_elsewhere(tmp_path: object) -> None:
     home = plant(os.path.join(str(tmp_path), "home"), {"b/secret": "mine"})
     outside = plant(os.path.join(str(tmp_path), "outside"), {"secret": "theirs"})
@@ -496,6 +506,7 @@ ESSENTIAL = {
 
 
 @pytest.mark.parametrize("link", ESSENTIAL)
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_what_matters_behind_a_link_out_of_the_home_is_incomplete(tmp_path: object, link: str) -> None:
     place = ESSENTIAL[link]
     home = plant(os.path.join(str(tmp_path), "home"), {"config.yaml": "a: 1"})
@@ -511,6 +522,7 @@ def test_what_matters_behind_a_link_out_of_the_home_is_incomplete(tmp_path: obje
     assert f"`--exclude /{link}`" in remark.reason
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_link_that_is_swapped_while_it_is_followed_stops_no_scan(
     tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -531,6 +543,7 @@ def test_a_link_that_is_swapped_while_it_is_followed_stops_no_scan(
 
 
 @pytest.mark.parametrize("left_out", [errno.ENOENT, errno.EINVAL])
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_link_that_is_none_any_more_is_named(
     tmp_path: object, monkeypatch: pytest.MonkeyPatch, left_out: int
 ) -> None:
@@ -547,6 +560,7 @@ def test_a_link_that_is_none_any_more_is_named(
     assert remarks(source, outcome)["SOUL.md"].incomplete is (left_out == errno.EINVAL)
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_other_links_out_of_the_home_are_only_noted(tmp_path: object) -> None:
     home = plant(os.path.join(str(tmp_path), "home"), {"config.yaml": "a: 1"})
     outside = plant(os.path.join(str(tmp_path), "outside"), {"x": "y"})
@@ -558,6 +572,7 @@ def test_other_links_out_of_the_home_are_only_noted(tmp_path: object) -> None:
     assert set(remarks(source, Outcome.NOTED)) == {"workspace", "note"}
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_link_into_provider_state_that_comes_along_is_covered(tmp_path: object) -> None:
     user = os.path.join(str(tmp_path), "user")
     home = plant(f"{user}/.hermes", {"config.yaml": "memory:\n  provider: honcho\n"})
@@ -568,6 +583,7 @@ def test_a_link_into_provider_state_that_comes_along_is_covered(tmp_path: object
     assert not any(remark.incomplete for remark in source.remarks)
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_the_census_knows_nothing_of_what_is_behind_links(tmp_path: object) -> None:
     home = plant(
         os.path.join(str(tmp_path), "home"),
@@ -590,6 +606,7 @@ def test_the_census_knows_nothing_of_what_is_behind_links(tmp_path: object) -> N
     assert set(census["profiles/two"].values()) == {None}
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_profiles_behind_a_link_are_named_and_not_counted(tmp_path: object) -> None:
     home = plant(os.path.join(str(tmp_path), "home"), {"config.yaml": "a: 1"})
     outside = plant(os.path.join(str(tmp_path), "outside"), {"coder/config.yaml": "a: 1"})
@@ -601,6 +618,7 @@ def test_profiles_behind_a_link_are_named_and_not_counted(tmp_path: object) -> N
     assert set(source.census()["profiles/coder"].values()) == {None}
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_known_database_behind_a_broken_link_is_incomplete(tmp_path: object) -> None:
     # A disk that is not mounted: the chat history is somewhere, and not in this backup.
     home = plant(tmp_path, {"config.yaml": "a: 1"})

@@ -190,6 +190,7 @@ def _locked_for_others(path: str) -> bool:
     )
 
 
+@pytest.mark.needs("names", "it makes names that not every disk holds")
 def test_the_helper_answers_for_odd_missing_and_foreign_files(tmp_path: object) -> None:
     home = plant(tmp_path, {"short": "ab", "odd\n\udcff": "sixteen bytes and more"})
     os.mkfifo(f"{home}/pipe")

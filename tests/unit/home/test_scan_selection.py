@@ -239,6 +239,7 @@ def test_a_selection_that_leaves_nothing_is_refused(
         look(home, selection).measure()
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_link_alone_is_something(tmp_path: object) -> None:
     home = plant(tmp_path, {"other": "x"})
     os.symlink("nowhere", f"{home}/link")

@@ -137,23 +137,25 @@ def clear_away(ground: ProjectTree, change: Change) -> str:
 
 
 def _is_new(ground: ProjectTree, change: Change, facts: os.stat_result | None) -> bool:
-    """Whether this is what was staged. On a disk that was mounted again, a look that fits both is neither."""
-    if facts is None or ground.numbers_last or change.staged is None:
-        return facts is not None and facts.st_ino == change.new
-    return change.staged.looks_like(facts) and not (change.old is not None and change.old.looks_like(facts))
+    """Whether this is what was staged; where numbers do not last by its look, and of two alike by number."""
+    if facts is None:
+        return False
+    if ground.numbers_last or change.staged is None:
+        return facts.st_ino == change.new
+    alike = change.old is not None and change.old.looks_like(facts)
+    return change.staged.looks_like(facts) and (not alike or facts.st_ino == change.new)
 
 
 def _is_old(
     ground: ProjectTree, change: Change, facts: os.stat_result | None, *, moved: bool = False
 ) -> bool:
     """Whether this is what the plan saw, by the same measure."""
-    if change.old is None:
+    if facts is None or change.old is None:
         return False
     if ground.numbers_last:
         return change.old.matches(facts, moved)
-    return change.old.looks_like(facts) and not (
-        change.staged is not None and change.staged.looks_like(facts)
-    )
+    alike = change.staged is not None and change.staged.looks_like(facts)
+    return change.old.looks_like(facts) and (not alike or facts.st_ino == change.old.inode)
 
 
 def _same_number(ground: ProjectTree, seen: FileStamp, facts: os.stat_result) -> bool:

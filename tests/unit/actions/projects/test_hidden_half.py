@@ -45,6 +45,7 @@ def everything(world: HiddenWorld) -> dict[str, tuple[object, ...]]:
     return tree_on_disk(world.project)
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_ignored_files_secrets_and_a_database_come_back_with_mode_and_time(world: HiddenWorld) -> None:
     git(world.project, "add", "-A")
     git(world.project, "commit", "-qm", "x")
@@ -63,6 +64,7 @@ def test_ignored_files_secrets_and_a_database_come_back_with_mode_and_time(world
     assert ".env" in [path for path, _ in done.steps]
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_undo_takes_both_halves_back(world: HiddenWorld) -> None:
     world.take()
     world.put(".env", "changed\n")
@@ -325,6 +327,7 @@ def test_a_directory_with_too_many_files_is_left_out_and_its_neighbours_are_not(
     assert world.read("data/notes/one.txt") == b"one\n"
 
 
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_what_is_no_file_stops_nothing(world: HiddenWorld) -> None:
     os.mkfifo(world.path("data/pipe"))
     with open(world.path("data/sparse"), "wb") as file:
@@ -342,6 +345,7 @@ def test_what_is_no_file_stops_nothing(world: HiddenWorld) -> None:
         os.chmod(world.path("data/shut"), 0o755)
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_rows_that_were_deleted_come_back_and_a_database_in_use_is_named(world: HiddenWorld) -> None:
     world.rows("data/app.db", "pragma journal_mode=wal; insert into t values (4)")
     world.take()

@@ -128,6 +128,7 @@ def test_a_point_holds_the_old_bytes_and_says_of_what_for_whom_and_why(user: Use
         assert any(one["path"] == "state.db" and "database" in one["reason"] for one in manifest["remarks"])
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_skill_is_kept_whole_and_comes_back_exactly(user: UserContext) -> None:
     home = home_of(user)
     os.symlink("SKILL.md", os.path.join(home, "skills/keeper/link"))
@@ -224,6 +225,7 @@ def test_nothing_named_means_what_a_person_would_miss(user: UserContext) -> None
     assert os.path.isdir(os.path.join(home_of(user), "skills/keeper"))
 
 
+@pytest.mark.needs("names", "it makes names that not every disk holds")
 def test_names_that_look_like_patterns_or_are_no_text_are_only_names(user: UserContext) -> None:
     names = ["skills/a*b/SKILL.md", "skills/x\\y/n?[1].md", "skills/new\nline.md", "skills/**/z.md"]
     names.append(os.fsdecode(b"skills/raw-\xff.md"))
@@ -242,6 +244,7 @@ def test_names_that_look_like_patterns_or_are_no_text_are_only_names(user: UserC
     assert {one.paths[0] for one in listed_points(user)} == set(names)
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_link_in_the_way_is_followed_to_where_the_file_really_is(user: UserContext) -> None:
     os.symlink("skills", os.path.join(home_of(user), "tools"))
     assert keep(user, "tools/keeper/SKILL.md").paths == ("skills/keeper/SKILL.md",)
@@ -296,6 +299,7 @@ def test_no_database_is_opened_that_nobody_named(user: UserContext, monkeypatch:
     assert point.taken
 
 
+@pytest.mark.needs("times", "it looks at times finer than a second")
 def test_a_database_among_the_files_is_kept_but_never_replaced_or_removed(user: UserContext) -> None:
     path = os.path.join(home_of(user), "skills/keeper/notes.db")
     with contextlib.closing(sqlite3.connect(path)) as connection:
@@ -327,6 +331,7 @@ def test_a_database_among_the_files_is_kept_but_never_replaced_or_removed(user: 
 
 
 @pytest.mark.usefixtures("settled")
+@pytest.mark.needs("modes", "it looks at modes")
 def test_the_same_again_is_the_same_point_until_something_changes(user: UserContext) -> None:
     first = keep(user, "cron/jobs.json", "skills/keeper", turn="1")
     again = keep(user, "skills/keeper", "cron/jobs.json", turn="1")
@@ -340,6 +345,7 @@ def test_the_same_again_is_the_same_point_until_something_changes(user: UserCont
     assert keep(user, "cron/jobs.json", "skills/keeper", turn="1").taken
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_what_is_remembered_is_private(user: UserContext) -> None:
     keep(user, "cron/jobs.json")
     directory = os.path.join(user.places.data_directory, "home-points")
@@ -651,6 +657,7 @@ def storm(user: UserContext, seed: int, steps: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_going_back_restores_the_named_paths_and_no_others(user: UserContext, seed: int) -> None:
     storm(user, seed, 8)
 

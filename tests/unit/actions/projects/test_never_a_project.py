@@ -211,6 +211,7 @@ def test_a_secret_of_a_home_that_is_named_never_enters_the_store(say, user, plac
     assert SECRET.encode() not in kept
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_secret_behind_a_link_never_enters_the_store(say, user, place):
     home, project = os.path.join(user.home, ".hermes"), os.path.join(user.home, "project")
     put(os.path.join(project, "package.json"), "{}")

@@ -146,6 +146,7 @@ def test_two_rebuilds_of_one_home_do_not_meet(here, home):
     assert read(home) == "old"
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_link_where_it_would_build_leads_nowhere(here, home, tmp_path):
     os.symlink(tmp_path, home + ".safekept-rebuild")
     before = sorted(os.listdir(tmp_path))
@@ -155,6 +156,7 @@ def test_a_link_where_it_would_build_leads_nowhere(here, home, tmp_path):
     assert sorted(os.listdir(tmp_path)) == before and read(home) == "old"
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_home_behind_a_link_stays_behind_it(here, home, tmp_path):
     link = str(tmp_path / "link")
     os.symlink(home, link)

@@ -32,6 +32,7 @@ def project(tmp_path):
     return place
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_nothing_that_a_repository_names_is_ever_run(project, tmp_path):
     ran = tmp_path / "ran"
     trap = tmp_path / "trap"
@@ -65,6 +66,7 @@ def test_nothing_that_a_repository_names_is_ever_run(project, tmp_path):
     assert os.path.exists(f"{project}/.git/refs/heads/gone")
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_git_file_that_leads_to_another_repository_is_not_believed(project, tmp_path):
     """Going back writes where `.git` leads: a file that anybody can write must not choose that."""
     evil = tmp_path / "evil"
@@ -92,6 +94,30 @@ def link(path):
 @pytest.mark.parametrize("trap", [pipe, sparse, link], ids=lambda trap: trap.__name__)
 @pytest.mark.parametrize(
     "name", ["packed-refs", "refs/heads/x", "index", "config", "logs/HEAD", "MERGE_HEAD"]
+)
+@pytest.mark.needs(
+    "pipes",
+    "it makes a pipe or a socket",
+    only={
+        "MERGE_HEAD-pipe",
+        "refs/heads/x-pipe",
+        "packed-refs-pipe",
+        "index-pipe",
+        "config-pipe",
+        "logs/HEAD-pipe",
+    },
+)
+@pytest.mark.needs(
+    "symlinks",
+    "it makes symbolic links",
+    only={
+        "config-link",
+        "MERGE_HEAD-link",
+        "packed-refs-link",
+        "refs/heads/x-link",
+        "index-link",
+        "logs/HEAD-link",
+    },
 )
 def test_a_trap_in_a_repository_costs_what_it_hides_and_no_more(name, trap, project, tmp_path):
     """Neither the point nor the way back waits for it, reads it whole or follows it."""

@@ -41,6 +41,7 @@ def rows_of(path):
 
 @pytest.mark.parametrize("mode", ["wal", "delete"])
 @pytest.mark.parametrize("end", ["closed", "killed", "open"])
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_every_committed_row_comes_back_and_no_other(mode, end, tmp_path):
     """Closed, left by a killed writer with its log, or held with a transaction that was never committed."""
     project = tmp_path / "project"

@@ -33,6 +33,7 @@ def reasons(result):
     return {left.path: left.reason for left in result.left}
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_rollback_gives_back_the_tree_exactly(project):
     was = project.tree()
     point = project.before()
@@ -107,6 +108,7 @@ def test_the_times_of_directories_come_back(project):
     assert os.stat(project.full("src")).st_mtime_ns == 10**18
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_mode_and_time_alone_are_put_back_without_replacing_the_file(project):
     os.utime(project.full("notes.txt"), ns=(10**18, 10**18))
     point = project.before()
@@ -125,6 +127,20 @@ KINDS = ["file", "directory", "symlink", "nothing"]
 @pytest.mark.parametrize(
     ("was", "becomes"), [(one, two) for one in KINDS for two in KINDS if (one, two) != ("nothing", "nothing")]
 )
+@pytest.mark.needs(
+    "symlinks",
+    "it makes symbolic links",
+    only={
+        "nothing-symlink",
+        "symlink-directory",
+        "directory-symlink",
+        "file-symlink",
+        "symlink-nothing",
+        "symlink-file",
+        "symlink-symlink",
+    },
+)
+@pytest.mark.needs("modes", "it looks at modes", only={"directory-directory"})
 def test_a_path_changes_its_kind_and_back(project, was, becomes):
     def make(kind):
         if kind == "file":
@@ -204,6 +220,7 @@ def test_a_file_does_not_come_back_over_a_directory_that_holds_something_uncover
     assert reasons(result)["notes.txt"] in ("in-the-way", "not-empty") and not result.complete
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_link_in_the_way_is_never_followed(project, tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -218,6 +235,7 @@ def test_a_link_in_the_way_is_never_followed(project, tmp_path):
     assert result.complete
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_link_put_in_the_way_after_the_plan_is_never_followed(project, tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -255,6 +273,7 @@ def test_a_file_that_appears_between_plan_and_rename_is_kept(project):
     assert reasons(result) == {"notes.txt": "in-the-way"}
 
 
+@pytest.mark.needs("names", "it makes names that not every disk holds")
 def test_names_of_any_bytes_come_back(project):
     names = [b"caf\xe9", "naïve ☕".encode(), b" leading", b"tab\there", b"new\nline", b"-rf", b"quote\"'`"]
     for name in names:
@@ -309,6 +328,7 @@ def test_a_deleted_project_comes_back_whole(project):
 
 
 @pytest.mark.parametrize("kind", ["file", "link"])
+@pytest.mark.needs("symlinks", "it makes symbolic links", only={"link"})
 def test_a_project_replaced_by_something_else_is_refused(project, tmp_path, kind):
     point = project.before()
     os.rename(project.path, str(tmp_path / "moved"))
@@ -337,6 +357,7 @@ def rows(path):
         connection.close()
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_a_database_at_rest_is_restored_and_its_old_log_does_not_meet_it(project):
     path = project.full("app.db")
     database(path, 1)
@@ -360,6 +381,7 @@ def test_a_database_at_rest_is_restored_and_its_old_log_does_not_meet_it(project
     assert rows(path) == [1, 2]
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_a_database_that_a_program_has_open_is_listed_with_its_holder(project):
     path = project.full("live.db")
     database(path, 1)

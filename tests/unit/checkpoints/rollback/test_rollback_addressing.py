@@ -203,6 +203,7 @@ def test_a_file_outside_the_project_is_refused(project, given):
     assert "lies outside the project" in caught.value.what and caught.value.kept == "Nothing was changed"
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_file_behind_a_link_that_leads_outside_is_refused(project, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     os.symlink(str(tmp_path / "elsewhere"), project.full("way"))

@@ -49,6 +49,7 @@ def test_counting_stops_in_time_and_says_so(project, monkeypatch):
     assert (found.files, found.added, found.more) == (6, 3, True)
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_a_difference_is_shown_as_text_and_what_is_no_text_is_named(project):
     older = project.before()
     project.write("a.txt", "one\ntwo\nTHREE\n", mode=0o755)

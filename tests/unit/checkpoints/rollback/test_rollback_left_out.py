@@ -148,6 +148,7 @@ def test_a_secret_that_was_renamed_is_not_removed_as_a_new_file(project, name):
     assert not project.exists("config.txt")
 
 
+@pytest.mark.needs("times", "it looks at times finer than a second")
 def test_an_ignored_file_that_was_renamed_stays_and_what_is_really_new_goes(project):
     project.write(".gitignore", "local.txt\n")
     project.write("local.txt", "only copy")

@@ -27,6 +27,7 @@ def own(project):
     return facts.st_mode & 0o7777, facts.st_mtime_ns
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_its_time_comes_back_with_the_names_in_it(project):
     point = project.before()
     project.write("new.py", "")
@@ -39,6 +40,7 @@ def test_its_time_comes_back_with_the_names_in_it(project):
     assert own(project) == spoiled
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_its_mode_comes_back_though_nothing_else_changed(project):
     point = project.before()
     os.chmod(project.path, 0o777)
@@ -50,6 +52,7 @@ def test_its_mode_comes_back_though_nothing_else_changed(project):
     assert own(project)[0] == 0o777
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_a_mode_that_was_given_after_the_rollback_is_not_undone(project):
     point = project.before()
     os.chmod(project.path, 0o777)
@@ -60,6 +63,7 @@ def test_a_mode_that_was_given_after_the_rollback_is_not_undone(project):
     assert own(project)[0] == 0o700
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_a_project_that_was_deleted_is_as_closed_as_it_was(project):
     point = project.before()
     for name in os.listdir(project.path):
@@ -79,6 +83,7 @@ def test_its_time_is_that_of_what_stays_in_it(project):
     assert own(project)[1] > LONG_AGO
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_one_file_that_is_asked_for_leaves_the_directory_alone(project):
     point = project.before()
     os.chmod(project.path, 0o777)

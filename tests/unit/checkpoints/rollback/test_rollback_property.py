@@ -191,6 +191,7 @@ STEPS = st.lists(
     phases=[Phase.generate],
 )
 @given(seed=st.integers(0, 10**6), steps=STEPS)
+@pytest.mark.needs("names", "it makes names that not every disk holds")
 def test_rollback_to_any_point_is_exact_and_undo_gives_back_what_was_there(seed, steps):
     check(seed, steps)
 
@@ -210,6 +211,7 @@ def test_rollback_to_any_point_is_exact_in_hundreds_of_worlds(seed, steps):
     phases=[Phase.generate],
 )
 @given(seed=st.integers(0, 10**6), calls=st.integers(1, 8))
+@pytest.mark.needs("names", "it makes names that not every disk holds")
 def test_rollback_to_any_named_call_gives_back_the_tree_of_that_moment(seed, calls):
     check_calls(seed, calls)
 

@@ -77,6 +77,7 @@ def attempt(name: str, root: str) -> None:
 
 
 @pytest.mark.parametrize("name", TRIES)
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_what_empties_a_home_leaves_a_closed_store(name: str, nobodys: str) -> None:  # noqa: F811
     def work() -> tuple[list[str], list[str]]:
         root = closed_store(nobodys)
@@ -90,6 +91,7 @@ def test_what_empties_a_home_leaves_a_closed_store(name: str, nobodys: str) -> N
 
 
 @pytest.mark.parametrize("name", TRIES)
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_the_same_commands_harm_a_store_without_a_belt(name: str, nobodys: str) -> None:  # noqa: F811
     def work() -> list[str]:
         root = closed_store(nobodys)
@@ -100,6 +102,7 @@ def test_the_same_commands_harm_a_store_without_a_belt(name: str, nobodys: str) 
     assert "data/aa/first" not in as_nobody(work)
 
 
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_a_closed_store_says_so_by_trying(nobodys: str) -> None:  # noqa: F811
     def work() -> list[object]:
         root = closed_store(nobodys)
@@ -111,6 +114,7 @@ def test_a_closed_store_says_so_by_trying(nobodys: str) -> None:  # noqa: F811
     assert as_nobody(work) == [True, False, EVERYTHING]
 
 
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_the_last_of_two_writers_closes(nobodys: str) -> None:  # noqa: F811
     def work() -> list[object]:
         root = closed_store(nobodys)
@@ -128,6 +132,7 @@ def test_the_last_of_two_writers_closes(nobodys: str) -> None:  # noqa: F811
     assert found == sorted([*EVERYTHING, "data/aa/one", "data/cc/other", "data/bb/later"])
 
 
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_what_a_killed_writer_left_open_is_closed_by_whoever_comes_next(nobodys: str) -> None:  # noqa: F811
     def work() -> list[object]:
         root = closed_store(nobodys)
@@ -143,6 +148,7 @@ def test_what_a_killed_writer_left_open_is_closed_by_whoever_comes_next(nobodys:
     assert as_nobody(work) == [False, True]
 
 
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_what_a_person_opened_stays_open_until_a_person_closes_it(nobodys: str) -> None:  # noqa: F811
     def work() -> list[object]:
         root = closed_store(nobodys)
@@ -158,6 +164,7 @@ def test_what_a_person_opened_stays_open_until_a_person_closes_it(nobodys: str) 
     assert as_nobody(work) == ["open", False, True, "on"]
 
 
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_a_belt_that_is_not_wanted_is_taken_off_by_the_next_write(nobodys: str) -> None:  # noqa: F811
     def work() -> list[object]:
         root = closed_store(nobodys)
@@ -170,6 +177,7 @@ def test_a_belt_that_is_not_wanted_is_taken_off_by_the_next_write(nobodys: str) 
     assert as_nobody(work) == ["off", False]
 
 
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_without_a_belt_a_writer_puts_none_on(nobodys: str) -> None:  # noqa: F811
     def work() -> list[object]:
         root = os.path.join(nobodys, "store")
@@ -183,6 +191,7 @@ def test_without_a_belt_a_writer_puts_none_on(nobodys: str) -> None:  # noqa: F8
     assert as_nobody(work) == ["off", ["data/aa/False", "data/aa/None"]]
 
 
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_a_store_that_others_write_too_gets_none(nobodys: str) -> None:  # noqa: F811
     def work() -> list[object]:
         root = os.path.join(nobodys, "store")
@@ -196,6 +205,7 @@ def test_a_store_that_others_write_too_gets_none(nobodys: str) -> None:  # noqa:
     assert as_nobody(work) == [False, "off", False]
 
 
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_a_directory_that_is_no_part_of_it_is_left_as_it_is(nobodys: str) -> None:  # noqa: F811
     def work() -> list[object]:
         root = closed_store(nobodys)
@@ -208,6 +218,7 @@ def test_a_directory_that_is_no_part_of_it_is_left_as_it_is(nobodys: str) -> Non
     assert as_nobody(work) == [True, 0o700]
 
 
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_what_could_not_be_closed_is_closed_by_the_next_command(nobodys: str) -> None:  # noqa: F811
     """A closed root says that everything is. No disk fails one change on request: that is replaced."""
 
@@ -231,6 +242,7 @@ def test_what_could_not_be_closed_is_closed_by_the_next_command(nobodys: str) ->
     assert as_nobody(work) == [False, True]
 
 
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_two_writers_leave_no_trace_on_a_store_without_a_belt(nobodys: str) -> None:  # noqa: F811
     def work() -> list[object]:
         root = os.path.join(nobodys, "store")
@@ -245,6 +257,7 @@ def test_two_writers_leave_no_trace_on_a_store_without_a_belt(nobodys: str) -> N
     assert as_nobody(work) == [0o700, ["data/aa/one", "data/aa/other"]]
 
 
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_a_writer_beside_a_killed_one_closes_what_that_one_opened(nobodys: str) -> None:  # noqa: F811
     def work() -> list[object]:
         root = closed_store(nobodys)
@@ -259,6 +272,7 @@ def test_a_writer_beside_a_killed_one_closes_what_that_one_opened(nobodys: str) 
     assert as_nobody(work) == [True, 0]
 
 
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_many_writers_at_once_are_never_refused_and_leave_it_closed(nobodys: str) -> None:  # noqa: F811
     def writer(root: str, number: int) -> None:
         for turn in range(40):
@@ -321,6 +335,7 @@ def test_root_writes_through_its_own_belt(roots: str) -> None:
     assert belt.holds() is attributes_hold(roots)
 
 
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_root_closes_nothing_of_somebody_else(roots: str) -> None:
     other = os.path.join(roots, "data", "theirs")
     belt = belt_of(roots)

@@ -124,6 +124,7 @@ def test_a_change_that_follows_is_found(line: str, follows: bool):
     assert bool(followers(f"import os\n{line}\n")) is follows
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_mode_is_given_to_what_has_the_name_and_not_to_what_a_link_leads_to(tmp_path):
     outside, inside = tmp_path / "outside", tmp_path / "inside"
     outside.write_text("somebody's")

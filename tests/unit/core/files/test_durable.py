@@ -23,6 +23,7 @@ def names(directory):
     return sorted(os.listdir(directory))
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_a_durable_write_replaces_the_content_and_leaves_nothing_else(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_bytes(b"old")
@@ -42,6 +43,7 @@ def test_a_failed_durable_write_leaves_the_old_file_and_no_temporary(tmp_path):
     assert names(tmp_path) == ["config.yaml"]
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_a_durable_file_is_private_before_its_first_byte_whatever_the_umask(tmp_path):
     previous = os.umask(0)
     try:
@@ -113,6 +115,7 @@ def test_a_lock_names_its_living_holder_and_dies_with_it(tmp_path):
         holder.stdout.close()
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_a_private_directory_is_closed_to_others_from_the_first_one_that_was_missing(tmp_path):
     there = tmp_path / "there"
     there.mkdir(0o755)

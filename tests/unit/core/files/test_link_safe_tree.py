@@ -19,6 +19,7 @@ def make_deep(base, path):
         tree.parent(f"{path}/x")
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_link_in_the_way_is_no_directory_whatever_is_asked(tmp_path):
     outside, base = tmp_path / "outside", tmp_path / "base"
     outside.mkdir()
@@ -38,6 +39,7 @@ def test_a_link_in_the_way_is_no_directory_whatever_is_asked(tmp_path):
     assert (outside / "file").read_text() == "theirs" and os.listdir(outside) == ["file"]
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_link_put_there_after_a_walk_is_met_once_the_directory_is_forgotten(tmp_path):
     (tmp_path / "base" / "a").mkdir(parents=True)
     (tmp_path / "outside").mkdir()
@@ -67,6 +69,7 @@ def test_dots_lead_nowhere(tmp_path, path):
     assert sorted(os.listdir(tmp_path)) == ["base", "secret"] and os.listdir(tmp_path / "base") == ["a"]
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_base_that_is_a_link_is_refused_unless_it_may_be_one(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
@@ -115,6 +118,7 @@ def test_a_thing_moves_however_far_apart_its_two_places_are(tmp_path, source, ta
     assert (tmp_path / source).read_text() == "mine" and (tmp_path / target).read_text() == "another"
 
 
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with LinkSafeTree(str(tmp_path)) as tree:

@@ -13,6 +13,7 @@ def counts(document):
     return {str(name): int(number) for name, number in document["counts"].items()}
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_a_document_comes_back_and_only_its_owner_can_read_it(tmp_path):
     path = tmp_path / "below" / "a.json"
     write_document(str(path), {"counts": {"a\udcff": 1}})
@@ -34,6 +35,7 @@ def test_what_is_torn_or_of_another_shape_is_as_good_as_none(tmp_path, text):
     assert read_document(str(path), counts, {"none": 0}, strict=True) == {"none": 0}
 
 
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_a_pipe_in_its_place_keeps_nobody_waiting(tmp_path):
     os.mkfifo(tmp_path / "a.json")
     assert read_fields(str(tmp_path / "a.json")) == {}

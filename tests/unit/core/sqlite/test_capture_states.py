@@ -492,6 +492,18 @@ NAMES = ["a?b.db", "a#b.db", "a%41b.db", "a b.db", "a\nb.db", "äöü.db", "\udc
 
 @pytest.mark.parametrize("mode", ["wal", "delete"])
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.needs(
+    "names",
+    "it makes names that not every disk holds",
+    only={
+        "\\udcff\\udcfe.db-delete",
+        "a?b.db-wal",
+        "\\udcff\\udcfe.db-wal",
+        "a?b.db-delete",
+        "a\\nb.db-wal",
+        "a\\nb.db-delete",
+    },
+)
 def test_any_name_is_captured_and_none_is_made(home, tmp_path, name, mode):
     path = os.path.join(home, name)
     make(path, mode=mode, rows=5)
@@ -514,6 +526,7 @@ def test_a_path_that_begins_with_two_slashes_and_a_relative_one(home, tmp_path, 
 
 
 @pytest.mark.parametrize("isolated", [False, True])
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_what_is_not_there_is_gone_and_what_is_no_file_is_unreadable(home, tmp_path, isolated):
     settings = CaptureOptions(scratch=str(tmp_path), isolated=isolated)
     make(home / "x.db", rows=1)
@@ -534,6 +547,7 @@ def test_what_is_not_there_is_gone_and_what_is_no_file_is_unreadable(home, tmp_p
         assert lost.value.remark.path == name
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_a_file_we_may_not_read_is_unreadable(home, tmp_path, monkeypatch):
     make(home / "x.db", rows=1)
     (home / "x.db").chmod(0)

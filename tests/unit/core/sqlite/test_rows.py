@@ -72,6 +72,7 @@ def test_a_log_that_a_crash_left_needs_a_copy_first_and_is_left_alone(path, tmp_
 
 
 @pytest.mark.parametrize("make", [lambda path: None, os.mkdir, lambda path: os.symlink("/etc/passwd", path)])
+@pytest.mark.needs("symlinks", "it makes symbolic links", only={"<lambda>1"})
 def test_what_is_no_file_is_unknown(tmp_path, make):
     path = str(tmp_path / "thing.db")
     make(path)

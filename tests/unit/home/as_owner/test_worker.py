@@ -47,6 +47,7 @@ def child_of(home: str) -> tuple[Worker, int]:
     return worker, worker._child._process.pid
 
 
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_the_child_has_given_every_right_away_and_has_pipes_only(home, monkeypatch):
     monkeypatch.setenv("SAFEKEPT_VAULT_KEY", "not-for-the-child")
     held = os.open("/etc/shadow", os.O_RDONLY)
@@ -70,6 +71,7 @@ def test_the_child_has_given_every_right_away_and_has_pipes_only(home, monkeypat
         os.close(held)
 
 
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_a_scan_by_the_child_gives_what_a_scan_by_its_owner_gives(home):
     def seen(source):
         found = {}
@@ -104,6 +106,7 @@ def test_a_scan_by_the_child_gives_what_a_scan_by_its_owner_gives(home):
     )
 
 
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_an_unreadable_file_is_a_remark_as_for_its_owner(home):
     os.chown(os.path.join(home, "SOUL.md"), 0, 0)
     os.chmod(os.path.join(home, "SOUL.md"), 0o600)
@@ -130,6 +133,7 @@ def entries(*names: str) -> EntryList:
     return EntryList([one(name) for name in names])
 
 
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_a_link_in_the_way_stops_the_child_as_it_stops_everybody(home):
     os.symlink("/srv", os.path.join(home, "leads"))
     source = entries("leads/away")
@@ -138,6 +142,7 @@ def test_a_link_in_the_way_stops_the_child_as_it_stops_everybody(home):
     assert "never writes through links" in caught.value.what
 
 
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_what_a_source_cannot_give_is_lost_by_name(home):
     def lost():
         raise EntryLost(Remark("gone.md", Outcome.UNREADABLE, "its pack is damaged"))
@@ -149,6 +154,7 @@ def test_what_a_source_cannot_give_is_lost_by_name(home):
     assert os.path.exists(os.path.join(home, "there.md"))
 
 
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_a_place_that_its_owner_cannot_reach_is_said_so(tmp_path):
     if os.geteuid() != 0:
         missing_part("needs root")
@@ -162,6 +168,7 @@ def test_a_place_that_its_owner_cannot_reach_is_said_so(tmp_path):
     assert caught.value.kept.startswith("Root does in a user's place only what that user may do")
 
 
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_a_child_that_ends_is_an_error_with_a_way_on(home):
     worker, pid = child_of(home)
     os.kill(pid, 9)
@@ -177,6 +184,7 @@ class TimeIsOver(BaseException):
 
 
 @pytest.mark.parametrize("told", [KeyboardInterrupt, SystemExit, TimeIsOver])
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_ctrl_c_in_the_middle_of_a_landing_leaves_the_home_as_it_was(home, told):
     before = tree_facts(home, databases="bytes")
     _, pid = child_of(home)
@@ -196,6 +204,8 @@ def test_ctrl_c_in_the_middle_of_a_landing_leaves_the_home_as_it_was(home, told)
     assert again.do("is_directory", home) is True
 
 
+@pytest.mark.needs("seek_data", "it counts what is read of holes")
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_a_hole_is_a_few_questions_both_ways_whatever_its_size(home, nobodys, monkeypatch):  # noqa: F811
     """One question for each megabyte of nothing would take minutes, for a backup and for a restore."""
     size, path = 1 << 36, os.path.join(home, "memories", "huge.bin")

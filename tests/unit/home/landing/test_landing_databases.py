@@ -53,6 +53,7 @@ def damaged(scratch):
     return bytes(data)
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_old_sidecars_never_meet_the_new_database(home, scratch):
     # field failure V-08: after "Import complete" the database held the old rows
     database(f"{home}/state.db", 10, text="old", log=50)
@@ -76,6 +77,7 @@ def test_a_stray_log_without_a_database_does_not_meet_the_new_one(home, scratch)
 
 
 @pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.needs("modes", "it looks at modes")
 def test_a_log_that_travelled_with_its_database_is_folded_in(home, scratch, ordered):
     path = database(f"{scratch}/made.db", 10, text="main", log=7)
     entries = [
@@ -179,6 +181,7 @@ NOT_DATABASES = [
 
 
 @pytest.mark.parametrize(("data", "words"), NOT_DATABASES)
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_what_is_no_database_never_silently_replaces_a_sound_one(home, data, words):
     database(f"{home}/state.db", 3, text="mine")
     before = facts(home)
@@ -211,6 +214,7 @@ def recorded(path, data):
     return Entry(path, Kind.FILE, 0o600, TIME, len(data), open=lambda: RecordedDamaged(data))
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_a_recorded_damage_keeps_the_sound_database_of_the_home_and_blocks_nothing(home, scratch):
     database(f"{home}/state.db", 3, text="mine", log=2)
     before = {name: value for name, value in facts(home).items() if name.startswith("state.db")}
@@ -223,6 +227,7 @@ def test_a_recorded_damage_keeps_the_sound_database_of_the_home_and_blocks_nothi
     assert (result.created, result.replaced) == (0, 1)
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_a_recorded_damage_lands_over_a_sound_database_only_when_asked_for(home, scratch):
     database(f"{home}/state.db", 3, text="mine")
     data = damaged(scratch)
@@ -240,6 +245,7 @@ def test_a_log_of_a_recorded_damage_never_meets_the_database_that_is_kept(home, 
     assert texts(f"{home}/state.db") == ["mine 0", "mine 1", "mine 2"]
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_a_recorded_damage_lands_over_one_that_is_damaged_too(home, scratch):
     other = bytearray(damaged(scratch))
     other[-10:] = b"otherbytes"
@@ -267,6 +273,7 @@ def test_a_file_that_only_carries_the_name_of_a_database_is_plain_bytes(home):
     assert read(f"{home}/nul.db") == bytes(8192)
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_the_plan_names_who_has_a_database_open(home, scratch):
     database(f"{home}/state.db")
     with holding(f"{home}/state.db") as child:
@@ -292,6 +299,7 @@ def test_a_held_database_is_restored_into_the_same_inode_and_can_be_undone(home,
         assert texts(f"{home}/state.db")[0] == "new 0"
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_a_database_that_stays_locked_is_refused_by_name_and_the_rest_is_taken_back(home, scratch):
     database(f"{home}/state.db", 10, journal="wal")
     database(f"{home}/kanban.db", 10, text="old kanban")
@@ -326,6 +334,7 @@ def damaged_in_use(home, scratch, journal):
 
 
 @pytest.mark.parametrize("journal", ["wal", "delete"])
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_a_damaged_copy_is_not_written_into_a_damaged_database_in_use(home, scratch, journal):
     mine = damaged_in_use(home, scratch, journal)
     entries = [file("config.yaml", "new"), recorded("state.db", damaged(scratch))]
@@ -366,6 +375,7 @@ def test_a_damaged_database_in_use_is_taken_back_as_it_was(home, scratch, journa
     assert now[100:4096] == mine[100:4096] and now[4096:] == mine[4096:], "not the pages that were there"
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_a_held_database_is_not_replaced_by_something_else_nor_removed(home, scratch):
     database(f"{home}/own.db", 10)
     with holding(f"{home}/own.db") as child:
@@ -382,6 +392,7 @@ def test_a_held_database_is_not_replaced_by_something_else_nor_removed(home, scr
             assert facts(home) == before
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_a_database_opened_in_the_last_instant_is_noticed(home, scratch, monkeypatch):
     from safekept.home.landing.swap import swap as swapping
 

@@ -101,6 +101,7 @@ def test_the_root_of_the_filesystem_is_no_home(place):
     assert caught.value.advice() == ("Name a directory of its own: `safekept import FILE --into DIR`",)
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_link_to_the_root_of_the_filesystem_is_no_home_either(tmp_path):
     os.symlink("/", tmp_path / "root")
     with pytest.raises(SafekeptError) as caught:
@@ -215,6 +216,7 @@ def mounted(home, tmp_path):
 
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("known", [False, True])
+@pytest.mark.needs("proc or programs", "it asks what is mounted", only={"True-True", "True-False"})
 def test_a_file_that_is_a_mount_point_is_named_and_nothing_changes(home, mounted, monkeypatch, exact, known):
     if not known:  # a system that does not list its mounts: the kernel's refusal is understood
         for name in ("plan", "desired_state"):
@@ -249,6 +251,11 @@ def test_a_mount_point_that_is_the_same_already_is_no_obstacle(home, mounted):
         ),
         (None, "it is a link, and what that program has open lies behind it"),
     ],
+)
+@pytest.mark.needs(
+    "symlinks",
+    "it makes symbolic links",
+    only={"None-it is a link, and what that program has open lies behind it"},
 )
 def test_a_held_target_that_is_no_database_is_refused_with_a_true_sentence(home, tmp_path, there, why):
     place = f"{home}/state.db"
@@ -292,6 +299,7 @@ def test_a_held_database_keeps_its_journal_mode_through_landing_and_undo(home, t
     assert mode_of(f"{home}/state.db") == "delete"
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_an_undo_that_cannot_switch_the_journal_mode_back_says_so(home, tmp_path):
     database(f"{home}/state.db", 10, journal="delete")
     landed(home, [file("state.db", wal_bytes(tmp_path))])
@@ -304,6 +312,7 @@ def test_an_undo_that_cannot_switch_the_journal_mode_back_says_so(home, tmp_path
     )
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_a_directory_that_may_not_be_written_is_named_whole(tmp_path):
     """Inside a landing names are relative to open directories; `1` is a name that nobody knows."""
     from safekept.home.landing.area import not_permitted
@@ -337,6 +346,7 @@ def test_a_directory_that_may_not_be_written_is_named_whole(tmp_path):
     ("case", "left"),
     [(True, {"notes.md": "Notes.md", "sub": "Sub"}), (False, {"cafe\u0301": "caf\u00e9"})],
 )
+@pytest.mark.needs("pipes", "it makes a pipe or a socket", only={"False-left1"})
 def test_of_two_names_that_the_disk_takes_for_one_the_first_lands_and_the_other_is_named(
     home, monkeypatch, case, left
 ):

@@ -19,6 +19,7 @@ def home(tmp_path):
     return home
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_plan_sorts_every_entry_and_changes_nothing(home, tmp_path):
     before = facts(str(tmp_path))
     made = plan(
@@ -73,6 +74,7 @@ def test_a_file_is_the_same_only_if_everything_is(home, change):
     assert plan(home, [entry]).replace == ["same.md"]
 
 
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_exact_removes_what_a_backup_would_hold_and_nothing_else(home):
     write(f"{home}/hermes-agent/main.py", "code")
     write(f"{home}/backups/old.zip", "zip")
@@ -258,6 +260,7 @@ def test_names_that_leave_the_home_or_contradict_are_refused(home, entries, why)
     assert facts(home) == before
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_link_where_a_directory_is_needed_is_named_in_the_plan(home, tmp_path):
     os.mkdir(tmp_path / "elsewhere")
     os.symlink(tmp_path / "elsewhere", f"{home}/skills")
@@ -271,6 +274,7 @@ def test_our_own_members_of_an_archive_do_not_land(home):
     assert made.create == ["SOUL.md"]
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_what_would_refuse_the_landing_is_said_by_the_plan(home, tmp_path, monkeypatch):
     from safekept.home.landing import plan as planning
 

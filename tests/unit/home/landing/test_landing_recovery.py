@@ -99,6 +99,7 @@ def test_what_the_agent_wrote_after_the_crash_is_set_aside_and_not_lost(home):
     assert os.path.exists(f"{found[0].place}/home/.hermes/fresh")
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_rows_written_into_a_database_after_the_crash_are_set_aside(home, tmp_path):
     database(f"{home}/state.db", 10, text="old", log=4)
     old = texts_of_copy(home, tmp_path)

@@ -26,6 +26,7 @@ def mode(path):
 
 
 @pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.needs("modes", "it looks at modes")
 def test_bytes_modes_times_links_and_empty_directories_come_back(tmp_path, ordered):
     home = str(tmp_path / "new" / ".hermes")
     big = os.urandom(3 << 20)
@@ -74,6 +75,7 @@ def test_a_path_longer_than_the_kernel_takes_still_lands(home):
     os.close(descriptor)
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_special_bits_are_masked_and_secrets_are_private(home):
     landed(
         home,
@@ -119,6 +121,7 @@ def test_merge_keeps_what_the_source_does_not_have_and_exact_does_not(home):
     assert read(f"{kept}/config.yaml") == b"old: 1\n"
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_only_leaves_everything_else_alone(home):
     before = facts(home)
     os.utime(f"{home}/memories", ns=(TIME, TIME))
@@ -152,6 +155,8 @@ def test_files_that_agree_in_everything_but_the_bytes_are_replaced(home):
 
 @pytest.mark.parametrize("old", ["file", "directory", "link"])
 @pytest.mark.parametrize("new", ["file", "directory", "link"])
+@pytest.mark.needs("symlinks", "it makes symbolic links", only={"file-link", "link-link", "directory-link"})
+@pytest.mark.needs("symlinks", "it makes symbolic links", only={"link-directory", "link-file"})
 def test_kind_conflicts_keep_the_whole_old_thing(home, old, new):
     if old == "file":
         write(f"{home}/thing", "old")
@@ -192,6 +197,7 @@ def test_a_directory_with_machine_bound_files_is_not_moved_away(home):
     assert facts(home) == before
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_links_in_the_home_are_never_written_through(home, tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -227,6 +233,7 @@ def test_a_link_put_in_the_way_after_the_plan_is_not_followed_either(home, tmp_p
     assert read(f"{home}/config.yaml") == b"old: 1\n"
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_home_that_is_a_link_stays_one(tmp_path):
     real = tmp_path / "data" / "hermes"
     write(str(real / "config.yaml"), "old")
@@ -302,6 +309,9 @@ def test_ctrl_c_while_staging_leaves_the_home_as_it_was(home, where):
 @pytest.mark.parametrize(
     "error", [KeyboardInterrupt, PermissionError(13, "no"), OSError(5, "Input/output error")]
 )
+@pytest.mark.needs(
+    "modes", "it looks at modes", only={"KeyboardInterrupt-chmod", "error1-chmod", "error2-chmod"}
+)
 def test_any_failure_of_the_swap_is_taken_back_at_once(home, monkeypatch, call, error):
     entries = [
         file("config.yaml", "new"),
@@ -344,6 +354,7 @@ def test_two_landings_in_one_home_do_not_meet(home):
     assert read(f"{home}/config.yaml") == b"old: 1\n"
 
 
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_what_root_writes_belongs_to_the_owner_of_the_home(nobodys):  # noqa: F811
     if os.geteuid() != 0:
         missing_part("needs root")
@@ -372,6 +383,7 @@ def test_a_home_that_is_a_file_is_refused(tmp_path):
     assert read(place) == b"not a directory"
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_declared_places_outside_are_written_and_undone_with_the_rest(home, tmp_path):
     external = {
         "_external/.honcho": str(tmp_path / "user/.honcho"),
@@ -398,6 +410,7 @@ def test_declared_places_outside_are_written_and_undone_with_the_rest(home, tmp_
     assert not os.path.exists(tmp_path / "user/.openviking")
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_declared_place_that_is_a_link_is_not_followed(home, tmp_path):
     os.mkdir(tmp_path / "elsewhere")
     os.symlink(tmp_path / "elsewhere", tmp_path / "user/.honcho")
@@ -426,6 +439,7 @@ def test_a_file_that_appears_during_the_landing_is_kept(home, monkeypatch):
     assert read(f"{result.replaced_in}/home/.hermes/SOUL.md") == b"made by the agent a moment ago"
 
 
+@pytest.mark.needs("times", "it looks at times finer than a second")
 def test_a_file_found_the_same_that_changes_meanwhile_is_noticed(home):
     write(f"{home}/a", "same")
 
@@ -441,6 +455,7 @@ def test_a_file_found_the_same_that_changes_meanwhile_is_noticed(home):
     assert not os.path.exists(f"{home}/b")
 
 
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_nothing_lands_in_a_directory_that_somebody_else_put_into_a_shared_place(tmp_path):
     """/tmp is everybody's: what lies there is ours only if we own it, every directory of it."""
     if os.geteuid() != 0:
@@ -459,6 +474,7 @@ def test_nothing_lands_in_a_directory_that_somebody_else_put_into_a_shared_place
     assert os.listdir(f"{home}/memories") == []
 
 
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_a_work_area_of_somebody_else_is_not_used(tmp_path):
     if os.geteuid() != 0:
         missing_part("needs root")

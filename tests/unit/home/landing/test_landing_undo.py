@@ -34,6 +34,7 @@ NEW = [
 ]
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_undo_and_undo_of_undo_are_exact(home):
     old = facts(home)
     landed(home, NEW)
@@ -49,6 +50,7 @@ def test_undo_and_undo_of_undo_are_exact(home):
     assert facts(home) == old
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_undo_of_an_exact_landing_brings_back_what_it_removed(home):
     old = facts(home)
     result = landed(home, [file("SOUL.md", "x")], exact=True)
@@ -138,6 +140,7 @@ def test_a_record_for_another_place_is_not_acted_on(home, tmp_path):
     assert not os.path.exists(home)
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_an_import_that_changed_nothing_is_not_what_undo_takes_back(home):
     old = facts(home)
     landed(home, NEW)

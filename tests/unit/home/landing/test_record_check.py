@@ -153,6 +153,9 @@ def test_an_odd_header_is_none(tmp_path, change):
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "second name"])
+@pytest.mark.needs("symlinks", "it makes symbolic links", only={"link"})
+@pytest.mark.needs("pipes", "it makes a pipe or a socket", only={"pipe"})
+@pytest.mark.needs("hard-links", "it makes a second name of a file", only={"second name"})
 def test_a_record_that_is_no_plain_file_is_not_read(tmp_path, kind):
     path = written(tmp_path)
     if kind == "second name":

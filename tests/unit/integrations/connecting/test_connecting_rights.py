@@ -76,6 +76,7 @@ def test_root_writes_into_nobody_elses_settings(tmp_path):
     assert os.listdir(user.places.user_home) == [".claude"]
 
 
+@pytest.mark.needs("xattr", "it looks at labels of a file")
 def test_attributes_of_a_file_stay(tmp_path):
     user = throwaway(tmp_path)
     path = os.path.join(user.places.user_home, JSON_HOSTS["claude-code"])

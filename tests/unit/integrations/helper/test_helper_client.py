@@ -97,6 +97,7 @@ def test_the_helper_of_another_user_is_not_asked(helped, monkeypatch):
     assert helped.ask("status") is None
 
 
+@pytest.mark.needs("proc", "its socket has a long path")
 def test_a_stopped_helper_is_given_up_long_before_the_deadline(user):
     with helper_process(user) as process:
         process.send_signal(signal.SIGSTOP)
