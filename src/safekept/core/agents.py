@@ -21,6 +21,9 @@ from .records import dataclass
 
 # What every floor may know of an agent: where its home is, and how its settings are read.
 
+#: What an agent's command is called while a script of ours stands in its place.
+PUT_ASIDE = ".before-safekept"
+
 
 # Looking into an agent's YAML settings: what is written there, without building what it means. Only the
 # tree of nodes is read, so no tag can construct anything, an alias counts once and a loop ends. Where a

@@ -143,6 +143,7 @@ def test_a_plain_update_takes_a_snapshot_first_and_tells_what_it_lost(tmp_path):
     assert (lost.returncode, lost.stdout) == (3, "hermes did: update --yes\n")
     back = re.search(r"`safekept (snapshot restore \w+ memories)[^`]*`", " ".join(lost.stderr.split()))
     assert back and not os.path.exists(memories), lost.stderr
+    assert "Guard: `hermes update` ended with status 0" in lost.stderr, "as it was typed"
     assert machine.run(*back[1].split(), "--yes").returncode == 0 and os.listdir(memories)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import TYPE_CHECKING
 
+from safekept.core.agents import PUT_ASIDE
 from safekept.core.processes.foreground import Ended
 from safekept.core.records import dataclass
 from safekept.home.health import Health, HomeLoss
@@ -49,7 +50,7 @@ class GuardRequest:
     @property
     def shown(self) -> str:
         """The command as it may be shown and kept: its program and what it was told to do, no options."""
-        words = [os.path.basename(self.command[0])]
+        words = [os.path.basename(self.command[0]).removesuffix(PUT_ASIDE)]
         for word in self.command[1:3]:
             if word.startswith("-") or "=" in word or "/" in word:
                 break

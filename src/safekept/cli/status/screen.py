@@ -177,6 +177,9 @@ def _snapshot(last: LastSnapshot, now: float) -> str:
 
 def _off_host(status: Status) -> str:
     if not status.destinations and not status.vault.off_host:
+        found = {one.code for one in status.verdict.reasons}
+        if "emptied" in found and "no-copy-elsewhere" not in found:
+            return "not known: your settings are gone, too"
         return "never: no destination is set up"
     copies = ["the vault itself"] if status.vault.off_host else []
     copies.append(_copies([one for one in status.destinations if one.away], status.time))

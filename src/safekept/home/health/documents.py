@@ -125,9 +125,11 @@ def _compare(
     missing = [name for name in old.by_name if name not in new.by_name]
     lost = len(missing) if old.known and new.known else max(0, len(old) - len(new))
     if lost:
-        why = f"{path} is gone: " if gone else f"{path} {_empty_words(after)}: " if empty else f"{path}: "
+        why = f"{path} {_empty_words(after)}: " if empty else f"{path}: "
         names = _names(count, old, missing)
         text = f"{why}{of_them(lost, len(old), count.name)}" + (f": {names}" if names and not empty else "")
+        if gone:  # there may be more of them in other files
+            text = f"{path} is gone, with {counted(count.name, len(old))}"
         beyond_doubt = count.restore and not len(new)
         examination.found(
             HomeLoss(

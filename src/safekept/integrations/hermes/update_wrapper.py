@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from safekept.actions.base.context import UserContext
+from safekept.core.agents import PUT_ASIDE
 from safekept.core.errors import SafekeptError
 from safekept.core.files import durable_write
 from safekept.core.files.small import read_document, read_start, write_document
@@ -24,8 +25,6 @@ from safekept.core.records import dataclass
 
 NAME = "hermes"
 _MARK = b"# Written by safekept:"
-#: What the command that was there is called meanwhile.
-_ASIDE = ".before-safekept"
 
 
 class UpdateNotGuarded(SafekeptError):
@@ -52,7 +51,7 @@ def look_at_wrapper(context: UserContext) -> UpdateWrapper | None:
     if not found:
         return None
     found = os.path.abspath(found)
-    aside = found + _ASIDE
+    aside = found + PUT_ASIDE
     if _is_ours(found):
         kept = aside if os.path.lexists(aside) else ""
         return UpdateWrapper(found, "", kept, installed=True)

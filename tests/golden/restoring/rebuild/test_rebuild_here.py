@@ -77,6 +77,15 @@ def test_all_of_it_comes_back_and_a_second_time_there_is_nothing_to_do(say, user
     assert again.out.startswith("Nothing is gone: every home and project that safekept keeps is here\n")
 
 
+def test_what_the_settings_say_is_not_denied_while_they_are_gone(say, user):
+    assert say("settings", "schedule.at", "04:10").code == say("snapshot").code == 0
+    assert "no destination is set up" in say("status").out
+    emptied(user)
+    shown = say("status").out
+    assert "their copies are here" in shown and "Off-host   not known: your settings are gone, too" in shown
+    assert "none would survive its loss" not in shown and "no destination" not in shown
+
+
 def test_a_home_that_its_agent_began_anew_is_replaced_after_a_yes_and_undone(say, user):
     soul = read(".hermes/SOUL.md")
     emptied(user)

@@ -51,6 +51,8 @@ def with_emptied(
     evidence = (*(one.home for one in lost), *(one.project for one in missing[:3]), *gone)
     homes_gone = {one.home for one in lost}
     left = [one for one in findings if one.code != "home-gone" or one.home not in homes_gone]
+    if settings:  # they say where the other copies are, and come back with the rest
+        left = [one for one in left if one.code != "no-copy-elsewhere"]
     return [Finding("emptied", NOT_PROTECTED, text, evidence[:8], (_BACK, _SEE), alarm=True), *left]
 
 

@@ -10,6 +10,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Self
 
+from safekept.core.ages import count_text
 from safekept.core.errors import SafekeptError
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def check_strength(secret: Secret) -> None:
     """Refuse a new passphrase that would be guessed in an afternoon."""
     if len(secret.text) < SHORTEST:
         raise PassphraseTooShort(
-            f"A passphrase of {len(secret.text)} characters is too short: at least {SHORTEST}",
+            f"A passphrase of {count_text(len(secret.text), 'character')} is too short: at least {SHORTEST}",
             kept=SAFE,
             next_steps=("Choose a longer one; four or five words are good",),
         )
