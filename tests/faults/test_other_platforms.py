@@ -34,6 +34,7 @@ SAMPLE = (
     "unit/home/landing/test_landing_undo.py",
     "unit/vault/test_homes.py",
 )
+ON_DISK = ("unit/actions/restoring/test_rebuild_ground.py", "unit/checkpoints/test_named.py")
 _SOAK = "platform"
 
 
@@ -90,6 +91,10 @@ def case_blind_disk(request: pytest.FixtureRequest) -> Iterator[str]:
 
 def test_a_sample_holds_with_every_feature_switched_off(short_root):
     run_tests(SAMPLE, short_root, **{system.VARIABLE: "all"})
+
+
+def test_a_sample_holds_on_a_disk_that_ignores_case(case_blind_disk):
+    run_tests(ON_DISK, case_blind_disk)
 
 
 @pytest.mark.soak(_SOAK)

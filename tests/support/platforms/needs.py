@@ -34,6 +34,7 @@ OF_DISKS = {
     "forms": "`é` as one sign and as two are two names",
     "names": "every byte but NUL and / can stand in a name",
     "times": "a file keeps its time to the nanosecond",
+    "change-times": "when a file was changed is written down apart from the time that can be set",
     "blocks": "a small file takes a few KiB",
     "holes": "bytes that were never written take no room",
     "open-unlinked": "a file that is open is read and written after its name went",
@@ -115,6 +116,12 @@ def _holes(work: str) -> bool:
     return os.stat(path).st_blocks * 512 < 4 << 20
 
 
+def _change_times(work: str) -> bool:
+    path = _file(work, "changed")
+    os.utime(path, ns=(0, 1_000_000_000_000))
+    return os.stat(path).st_ctime_ns > 1_000_000_000_000
+
+
 def _blocks(work: str) -> bool:
     return os.stat(_file(work, "small")).st_blocks * 512 <= 8 << 10
 
@@ -148,6 +155,7 @@ _TRIED: dict[str, Callable[[str], bool]] = {
     "forms": lambda work: list(_folding(work))[1],
     "names": _named,
     "times": _times,
+    "change-times": _change_times,
     "blocks": _blocks,
     "holes": _holes,
 }

@@ -55,6 +55,8 @@ def test_a_sparse_file_comes_back_to_the_byte(vault, tmp_path, seed):
     assert found == expected
 
 
+@pytest.mark.needs("holes", "it makes a file of holes")
+@pytest.mark.needs("seek_data", "it counts on holes being found")
 def test_a_file_of_holes_is_one_blob_again_and_again(vault, tmp_path):
     path = str(tmp_path / "sparse")
     with open(path, "wb") as file:

@@ -27,6 +27,7 @@ def storage(tmp_path):
     return made
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_files_are_read_only_and_directories_private(storage):
     storage.write(FileKind.PACK, NAME, CONTENT)
     storage.write(FileKind.CONFIG, "", b"config")

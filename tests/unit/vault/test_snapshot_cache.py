@@ -239,6 +239,7 @@ def all_indexed(repository, tree: bytes) -> bool:
 
 
 @pytest.mark.parametrize("pause", [0.0, 2.2])
+@pytest.mark.needs("change-times", "a time that is put back hides a change", only={"2.2"})
 def test_a_change_of_the_same_size_with_its_time_put_back_is_stored(here, home, pause):
     """What `touch -r` hides, or a clock that ticks too slowly: the content is what counts."""
     path = os.path.join(home, "SOUL.md")
@@ -268,6 +269,7 @@ def test_a_change_between_the_look_and_the_read_is_seen_by_the_next_snapshot(
     assert stored_files(here, take(here, home).snapshot)["SOUL.md"] == b"be fast\n"
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_metadata_alone_changes_the_tree_without_reading(here, home, trusting, monkeypatch):
     first = take(here, home)
     os.chmod(os.path.join(home, "SOUL.md"), 0o600)

@@ -166,15 +166,28 @@ def building(ground: RebuildTarget) -> Iterator[RebuildTarget]:
     try:
         _make_above(ground)
         _make(ground.staging, ground.owner)
-        with process_lock(os.path.join(ground.staging, _LOCK), "rebuild"):
-            _empty(ground.staging)
-            try:
-                yield ground
-            finally:
+        try:
+            with process_lock(os.path.join(ground.staging, _LOCK), "rebuild"):
                 _empty(ground.staging)
-                discard(ground.staging)
+                try:
+                    yield ground
+                finally:
+                    _empty(ground.staging)
+                    _discard_held(ground.staging)
+        finally:
+            with contextlib.suppress(OSError):
+                os.rmdir(ground.staging)
     except OSError as error:
         raise _refused(error, ground.home) from error
+
+
+def _discard_held(staging: str) -> None:
+    """On FUSE and NFS our open lock keeps a name in the directory, which can go only once it is closed."""
+    try:
+        discard(staging)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
 
 
 def put_in_place(ground: RebuildTarget) -> None:

@@ -292,6 +292,7 @@ def test_a_locked_database_is_given_up_by_name_and_the_rest_is_stored(here, home
     assert whole.census["default"]["messages"] == 400
 
 
+@pytest.mark.needs("ofd_locks", "such locks hold a database still")
 def test_a_damaged_database_is_stored_and_said_each_time(here, home, trusting):
     path = os.path.join(home, "state.db")
     execute(home, "pragma journal_mode=delete")

@@ -78,6 +78,7 @@ def attempt(name: str, root: str) -> None:
 
 @pytest.mark.parametrize("name", TRIES)
 @pytest.mark.needs("owners", "it gives files to another user")
+@pytest.mark.needs("proc or programs", "what cannot be told to be on a disk is not closed")
 def test_what_empties_a_home_leaves_a_closed_store(name: str, nobodys: str) -> None:  # noqa: F811
     def work() -> tuple[list[str], list[str]]:
         root = closed_store(nobodys)
@@ -103,6 +104,7 @@ def test_the_same_commands_harm_a_store_without_a_belt(name: str, nobodys: str) 
 
 
 @pytest.mark.needs("owners", "it gives files to another user")
+@pytest.mark.needs("proc or programs", "what cannot be told to be on a disk is not closed")
 def test_a_closed_store_says_so_by_trying(nobodys: str) -> None:  # noqa: F811
     def work() -> list[object]:
         root = closed_store(nobodys)
@@ -115,6 +117,7 @@ def test_a_closed_store_says_so_by_trying(nobodys: str) -> None:  # noqa: F811
 
 
 @pytest.mark.needs("owners", "it gives files to another user")
+@pytest.mark.needs("proc or programs", "what cannot be told to be on a disk is not closed")
 def test_the_last_of_two_writers_closes(nobodys: str) -> None:  # noqa: F811
     def work() -> list[object]:
         root = closed_store(nobodys)
@@ -133,6 +136,7 @@ def test_the_last_of_two_writers_closes(nobodys: str) -> None:  # noqa: F811
 
 
 @pytest.mark.needs("owners", "it gives files to another user")
+@pytest.mark.needs("proc or programs", "what cannot be told to be on a disk is not closed")
 def test_what_a_killed_writer_left_open_is_closed_by_whoever_comes_next(nobodys: str) -> None:  # noqa: F811
     def work() -> list[object]:
         root = closed_store(nobodys)
@@ -206,6 +210,7 @@ def test_a_store_that_others_write_too_gets_none(nobodys: str) -> None:  # noqa:
 
 
 @pytest.mark.needs("owners", "it gives files to another user")
+@pytest.mark.needs("proc or programs", "what cannot be told to be on a disk is not closed")
 def test_a_directory_that_is_no_part_of_it_is_left_as_it_is(nobodys: str) -> None:  # noqa: F811
     def work() -> list[object]:
         root = closed_store(nobodys)
@@ -219,6 +224,7 @@ def test_a_directory_that_is_no_part_of_it_is_left_as_it_is(nobodys: str) -> Non
 
 
 @pytest.mark.needs("owners", "it gives files to another user")
+@pytest.mark.needs("proc or programs", "what cannot be told to be on a disk is not closed")
 def test_what_could_not_be_closed_is_closed_by_the_next_command(nobodys: str) -> None:  # noqa: F811
     """A closed root says that everything is. No disk fails one change on request: that is replaced."""
 
@@ -258,6 +264,7 @@ def test_two_writers_leave_no_trace_on_a_store_without_a_belt(nobodys: str) -> N
 
 
 @pytest.mark.needs("owners", "it gives files to another user")
+@pytest.mark.needs("proc or programs", "what cannot be told to be on a disk is not closed")
 def test_a_writer_beside_a_killed_one_closes_what_that_one_opened(nobodys: str) -> None:  # noqa: F811
     def work() -> list[object]:
         root = closed_store(nobodys)
@@ -273,6 +280,7 @@ def test_a_writer_beside_a_killed_one_closes_what_that_one_opened(nobodys: str) 
 
 
 @pytest.mark.needs("owners", "it gives files to another user")
+@pytest.mark.needs("proc or programs", "what cannot be told to be on a disk is not closed")
 def test_many_writers_at_once_are_never_refused_and_leave_it_closed(nobodys: str) -> None:  # noqa: F811
     def writer(root: str, number: int) -> None:
         for turn in range(40):

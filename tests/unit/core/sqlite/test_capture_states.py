@@ -107,6 +107,7 @@ def home(tmp_path) -> Path:
 @pytest.mark.parametrize("isolated", [False, True])
 @pytest.mark.parametrize("method", ["pages", "backup"])
 @pytest.mark.parametrize("page_size", [512, 4096, 65536])
+@pytest.mark.needs("ofd_locks", "such locks hold a database still")
 def test_a_live_log_is_laid_over_and_no_sidecar_is_touched(home, tmp_path, method, page_size, isolated):
     make(home / "x.db", page_size=page_size)
     with held(home / "x.db", "PRAGMA wal_autocheckpoint=0", add(500)):
@@ -122,6 +123,7 @@ def test_a_live_log_is_laid_over_and_no_sidecar_is_touched(home, tmp_path, metho
     assert taken.remarks == []
 
 
+@pytest.mark.needs("ofd_locks", "such locks hold a database still")
 def test_a_log_of_many_index_blocks_is_laid_over(home, tmp_path):
     make(home / "x.db", page_size=512, rows=10)
     statements = [
@@ -138,6 +140,7 @@ def test_a_log_of_many_index_blocks_is_laid_over(home, tmp_path):
 
 
 @pytest.mark.parametrize("checkpoint", ["PASSIVE", "TRUNCATE", "RESTART"])
+@pytest.mark.needs("ofd_locks", "such locks hold a database still")
 def test_a_log_that_was_checkpointed_is_not_laid_over_again(home, tmp_path, checkpoint):
     make(home / "x.db")
     statements = ["PRAGMA wal_autocheckpoint=0", add(500), f"PRAGMA wal_checkpoint({checkpoint})", add(7)]
@@ -190,6 +193,7 @@ def test_at_rest_in_wal_mode_leaves_no_sidecar_and_gives_the_very_bytes(home, tm
     assert taken.facts.counts["rows"] == ROWS
 
 
+@pytest.mark.needs("ofd_locks", "such locks hold a database still")
 def test_somebody_who_opens_a_database_that_is_read_at_rest_cannot_tear_it(home, tmp_path, monkeypatch):
     monkeypatch.setattr(sqlite_pin, "COPY_AT_REST", 0)
     make(home / "x.db", rows=40_000)
@@ -287,6 +291,7 @@ def test_a_file_that_somebody_keeps_writing_is_not_waited_for(tmp_path, monkeypa
         os.close(descriptor)
 
 
+@pytest.mark.needs("ofd_locks", "such locks hold a database still")
 def test_a_stranded_log_is_folded_into_the_copy_and_left_where_it_is(home, tmp_path):
     make(home / "x.db")
     killed(home / "x.db", "PRAGMA wal_autocheckpoint=0", add(321))
@@ -299,6 +304,7 @@ def test_a_stranded_log_is_folded_into_the_copy_and_left_where_it_is(home, tmp_p
     assert taken.query(tmp_path, "PRAGMA integrity_check") == "ok"
 
 
+@pytest.mark.needs("ofd_locks", "such locks hold a database still")
 def test_a_stranded_log_without_room_for_a_copy_is_reported(home, tmp_path, monkeypatch):
     make(home / "x.db")
     killed(home / "x.db", "PRAGMA wal_autocheckpoint=0", add(321))
@@ -330,6 +336,7 @@ def test_a_hot_journal_is_rolled_back_in_the_copy_only(home, tmp_path):
 
 @pytest.mark.parametrize("mode", ["delete", "truncate", "persist"])
 @pytest.mark.parametrize("threshold", [0, 1 << 30])
+@pytest.mark.needs("ofd_locks", "such locks hold a database still")
 def test_a_rollback_database_in_use_is_copied_and_its_writer_goes_on(
     home, tmp_path, mode, threshold, monkeypatch
 ):
@@ -353,6 +360,7 @@ def test_a_rollback_database_in_use_is_copied_and_its_writer_goes_on(
     assert content.database.state == "sound"
 
 
+@pytest.mark.needs("ofd_locks", "such locks hold a database still")
 def test_without_room_a_rollback_database_is_read_under_the_lock_and_that_is_said(
     home, tmp_path, monkeypatch
 ):
@@ -370,6 +378,7 @@ def test_without_room_a_rollback_database_is_read_under_the_lock_and_that_is_sai
 
 
 @pytest.mark.parametrize("mode", ["wal", "delete"])
+@pytest.mark.needs("ofd_locks", "such locks hold a database still", only={"delete"})
 def test_where_the_scratch_refuses_a_copy_the_database_is_read_where_it_lies(
     home, tmp_path, mode, monkeypatch
 ):
@@ -396,6 +405,7 @@ def test_where_the_scratch_refuses_a_copy_the_database_is_read_where_it_lies(
 
 @pytest.mark.parametrize("isolated", [False, True])
 @pytest.mark.parametrize("mode", ["wal", "delete"])
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_a_database_locked_for_ever_is_given_up_by_name(home, tmp_path, mode, isolated):
     make(home / "x.db", mode=mode)
     exclusive = ["PRAGMA locking_mode=EXCLUSIVE", add(1)] if mode == "wal" else ["BEGIN EXCLUSIVE"]
@@ -433,6 +443,9 @@ def test_a_lock_that_is_let_go_in_time_is_waited_for(home, tmp_path):
 
 @pytest.mark.parametrize("mode", ["wal", "delete"])
 @pytest.mark.parametrize("live", [False, True])
+@pytest.mark.needs(
+    "ofd_locks", "such locks hold a database still", only={"True-wal", "False-delete", "True-delete"}
+)
 def test_a_damaged_source_is_stored_and_marked(home, tmp_path, mode, live):
     make(home / "x.db", mode=mode)
     with open(home / "x.db", "r+b") as file:
@@ -502,6 +515,20 @@ NAMES = ["a?b.db", "a#b.db", "a%41b.db", "a b.db", "a\nb.db", "äöü.db", "\udc
         "a?b.db-delete",
         "a\\nb.db-wal",
         "a\\nb.db-delete",
+    },
+)
+@pytest.mark.needs(
+    "ofd_locks",
+    "such locks hold a database still",
+    only={
+        "a&mode=rw.db-wal",
+        "\\udcff\\udcfe.db-wal",
+        "a b.db-wal",
+        "a?b.db-wal",
+        "a%41b.db-wal",
+        "\\xe4\\xf6\\xfc.db-wal",
+        "a#b.db-wal",
+        "a\\nb.db-wal",
     },
 )
 def test_any_name_is_captured_and_none_is_made(home, tmp_path, name, mode):
@@ -703,6 +730,7 @@ def sqlite_descriptors():
     return descriptors._users
 
 
+@pytest.mark.needs("ofd_locks", "such locks hold a database still")
 def test_two_captures_of_one_database_in_one_process_do_not_cut_each_other_loose(home, tmp_path):
     make(home / "x.db", rows=30_000)
     (tmp_path / "s").mkdir()

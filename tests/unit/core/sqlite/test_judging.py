@@ -41,6 +41,7 @@ def count(path: Path) -> int:
         return connection.execute("SELECT count(*) FROM item").fetchone()[0]
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_a_holder_is_named_and_we_are_not(tmp_path):
     make(tmp_path / "x.db")
     assert holders(str(tmp_path / "x.db")) == []
@@ -69,6 +70,7 @@ def test_looking_for_holders_drops_no_lock_of_ours(tmp_path):
         ours.execute("ROLLBACK")
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_somebody_who_has_only_a_sidecar_open_is_a_holder(tmp_path):
     make(tmp_path / "x.db")
     with held(tmp_path / "x.db", "INSERT INTO item (body) VALUES ('x')") as other:
@@ -96,6 +98,7 @@ for holder in holders(sys.argv[2]):
 
 
 @pytest.mark.parametrize("statement", ["BEGIN IMMEDIATE", "SELECT 1 FROM item"])
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_a_process_that_may_not_be_looked_into_counts_as_a_holder(tmp_path, statement):
     """Seen by its lock, or by its command line, which names the directory."""
     if os.geteuid() != 0:

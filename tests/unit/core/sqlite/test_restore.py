@@ -68,6 +68,7 @@ def test_a_reader_in_the_middle_of_a_transaction_keeps_its_old_state(tmp_path):
 @pytest.mark.parametrize(
     ("mode", "statement"), [("wal", "BEGIN IMMEDIATE"), ("delete", "BEGIN IMMEDIATE"), ("delete", "BEGIN")]
 )
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_a_lock_past_the_deadline_is_refused_by_name_and_changes_nothing(tmp_path, mode, statement):
     make(tmp_path / "staged.db", mode, "new")
     make(tmp_path / "live.db", mode, "old")
@@ -89,6 +90,7 @@ def test_a_lock_past_the_deadline_is_refused_by_name_and_changes_nothing(tmp_pat
     assert texts(tmp_path / "live.db") == [("new", 1000)]
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_another_page_size_under_a_live_log_is_refused_by_name(tmp_path):
     make(tmp_path / "staged.db", "wal", "new", page_size=8192)
     make(tmp_path / "live.db", "wal", "old")
@@ -114,6 +116,7 @@ def test_another_page_size_goes_into_a_journal_database(tmp_path):
     assert verify(str(tmp_path / "live.db")).page_size == 8192
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_a_live_file_that_is_no_database_is_refused(tmp_path):
     make(tmp_path / "staged.db", "delete", "new")
     (tmp_path / "live.db").write_bytes(b"no database at all " * 500)

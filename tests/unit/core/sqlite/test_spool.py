@@ -49,6 +49,7 @@ def test_a_copy_is_made_where_the_kernel_cannot_copy(tmp_path, monkeypatch):
     spool.close()
 
 
+@pytest.mark.needs("copy_file_range", "the disk is full in that call")
 def test_a_full_disk_is_no_room_and_leaves_nothing(tmp_path, monkeypatch):
     def full(*arguments):
         raise OSError(errno.ENOSPC, "No space left on device")

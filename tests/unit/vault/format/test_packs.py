@@ -184,6 +184,7 @@ def test_what_is_no_index_is_refused(text):
         decode_index(text)
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_the_cache_gives_the_same_index_or_none(tmp_path):
     packs = [
         (os.urandom(32), [PackEntry(BlobKind.DATA, os.urandom(32), n * 40, 40, 9) for n in range(50)])
