@@ -34,6 +34,11 @@ from support.offsite.servers import (  # noqa: F401 - fixtures for every test
 from support.places import CHECKOUT
 from support.platforms import needs
 from support.platforms.without import KEPT, for_children_too
+from support.users.fixtures import (  # noqa: F401 - `here`, `home`, `say` for every test
+    a_user,
+    their_command_line,
+    their_home,
+)
 from support.vault.closed import open_below
 
 HERMES = os.path.join(CHECKOUT, ".setup", "hermes", "bin", "hermes")

@@ -17,8 +17,6 @@ from contextlib import closing
 import pytest
 
 from safekept.home.layout import shipped_layout
-from support.commands.in_process import spoken
-from support.users.contexts import throwaway
 
 PLANTED = "hunter2-7f3c9a"
 #: layout -> its home below the user's, and what lies where, below the user's directory: `kept` comes back,
@@ -111,16 +109,6 @@ def made(user: str, layout: str) -> dict[str, bytes]:
             with open(path, "rb") as file:
                 found[path] = file.read()
     return found
-
-
-@pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
-
-
-@pytest.fixture
-def say(monkeypatch, here):
-    return spoken(monkeypatch, here.places.user_home)
 
 
 def done(said):

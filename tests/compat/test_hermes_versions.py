@@ -17,10 +17,8 @@ from contextlib import closing
 
 import pytest
 
-from support.commands.in_process import spoken
 from support.home.newer_hermes import NEWER, made_newer
 from support.places import CHECKOUT, TESTS
-from support.users.contexts import throwaway
 
 RECORDED = os.path.join(TESTS, "recorded", "hermes-homes")
 REAL = ("0.13.0", "0.15.2", "0.17.0", "0.18.2", "0.19.0")
@@ -30,16 +28,6 @@ def unpacked(version, place):
     with tarfile.open(os.path.join(RECORDED, f"{version}.tar.xz")) as archive:
         archive.extractall(place, filter="data")
     return os.path.join(place, "home")
-
-
-@pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
-
-
-@pytest.fixture
-def say(monkeypatch, here):
-    return spoken(monkeypatch, here.places.user_home)
 
 
 @pytest.fixture(params=[*REAL, *NEWER])

@@ -15,28 +15,11 @@ import pytest
 from safekept.actions.alarms.alarms import open_alarms
 from safekept.actions.offsite.push import PushRequest, push
 from safekept.core.locks import AlreadyRunning, process_lock
-from support.commands.in_process import spoken
-from support.home.homes import make_hermes_home, tree_facts
+from support.home.homes import tree_facts
 from support.offsite.pushes import machine, with_disk
 from support.places import CHECKOUT
 from support.restoring.drills import flip
-from support.users.contexts import throwaway
 from support.vault.snapshots import take
-
-
-@pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
-
-
-@pytest.fixture
-def home(here):
-    return make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=(), awkward=False)
-
-
-@pytest.fixture
-def say(monkeypatch, here):
-    return spoken(monkeypatch, here.places.user_home)
 
 
 def receipts(here):

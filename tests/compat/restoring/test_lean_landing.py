@@ -25,7 +25,6 @@ from support.commands.in_process import spoken
 from support.home.homes import differences, tree_facts
 from support.home.lean_homes import make_lean_home, rows
 from support.restoring.drills import drilled
-from support.users.contexts import throwaway
 from support.vault.snapshots import manifest_of, stored_files, take
 
 INDEXES = ["messages_fts", "messages_fts_trigram"]
@@ -44,20 +43,10 @@ def small(tmp_path_factory, hermes_python):
 
 
 @pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
-
-
-@pytest.fixture
 def home(here, small):
     home = os.path.join(here.places.user_home, ".hermes")
     shutil.copytree(small, home)
     return home
-
-
-@pytest.fixture
-def say(monkeypatch, here):
-    return spoken(monkeypatch, here.places.user_home)
 
 
 def database_of(home):

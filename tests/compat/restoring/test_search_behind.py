@@ -18,11 +18,9 @@ from safekept.actions.undo.undo import UndoRequest, take_back
 from safekept.core.sqlite.lean import filling
 from safekept.home.landing import expire, landings, unfilled
 from safekept.home.landing.stage import rebuilding
-from support.commands.in_process import spoken
 from support.commands.waiting import wait_until
 from support.home.lean_homes import TALK, WORDS, make_lean_home, rows, searches
 from support.restoring.drills import drilled
-from support.users.contexts import throwaway
 from support.vault.snapshots import take
 
 INDEXES = ["messages_fts", "messages_fts_trigram"]
@@ -36,20 +34,10 @@ def small(tmp_path_factory, hermes_python):
 
 
 @pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
-
-
-@pytest.fixture
 def home(here, small):
     home = os.path.join(here.places.user_home, ".hermes")
     shutil.copytree(small, home)
     return home
-
-
-@pytest.fixture
-def say(monkeypatch, here):
-    return spoken(monkeypatch, here.places.user_home)
 
 
 @pytest.fixture(autouse=True)

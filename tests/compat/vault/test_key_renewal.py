@@ -16,11 +16,6 @@ from support.vault.snapshots import take
 
 
 @pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
-
-
-@pytest.fixture
 def taken(here):
     home = make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=(), awkward=False)
     return take(here, home).id

@@ -24,11 +24,6 @@ from support.users.contexts import throwaway
 
 
 @pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
-
-
-@pytest.fixture
 def place(here):
     made = here.locate(make_hermes_home(os.path.join(here.places.user_home, "a home's place")))
     create_snapshot(here, SnapshotRequest(made, "manual"))

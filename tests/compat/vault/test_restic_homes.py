@@ -10,27 +10,15 @@ import subprocess
 import pytest
 
 from conftest import program
-from support.commands.in_process import spoken
 from support.home.homes import differences, make_hermes_home, tree_facts
-from support.users.contexts import throwaway
 from support.vault.snapshots import take
 
 ROOT = (".",)
 
 
 @pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
-
-
-@pytest.fixture
 def home(here):
     return make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=())
-
-
-@pytest.fixture
-def say(monkeypatch, here):
-    return spoken(monkeypatch, here.places.user_home)
 
 
 def make_vault(say):

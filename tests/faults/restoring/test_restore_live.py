@@ -11,11 +11,9 @@ from contextlib import closing
 
 import pytest
 
-from support.commands.in_process import spoken
 from support.faults.kill_points import count_steps, run_killed
 from support.home.database_holder import held
 from support.home.homes import differences, make_hermes_home, tree_facts
-from support.users.contexts import throwaway
 from support.vault.closed import open_below
 from support.vault.snapshots import take
 
@@ -23,18 +21,8 @@ SAMPLE, FULL = 10, 120
 
 
 @pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
-
-
-@pytest.fixture
 def home(here):
     return make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=())
-
-
-@pytest.fixture
-def say(monkeypatch, here):
-    return spoken(monkeypatch, here.places.user_home)
 
 
 def turns(path):

@@ -20,7 +20,6 @@ from safekept.actions.guard.guard import guard
 from safekept.actions.guard.guard_types import GuardRequest, kind_for
 from safekept.core.entries import EntryLost, Outcome, Remark
 from support.commands.error_texts import error_code
-from support.commands.in_process import spoken
 from support.commands.terminals import Terminal
 from support.home import damages
 from support.home.homes import differences, make_hermes_home, tree_facts
@@ -33,18 +32,8 @@ ROOT = (".",)
 
 
 @pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
-
-
-@pytest.fixture
 def home(here):
     return make_hermes_home(os.path.join(here.places.user_home, ".hermes"), awkward=False)
-
-
-@pytest.fixture
-def say(monkeypatch, here):
-    return spoken(monkeypatch, here.places.user_home)
 
 
 @pytest.fixture

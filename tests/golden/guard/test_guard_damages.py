@@ -10,10 +10,8 @@ import sys
 
 import pytest
 
-from support.commands.in_process import spoken
 from support.home import damages
 from support.home.homes import differences, make_hermes_home, tree_facts
-from support.users.contexts import throwaway
 
 #: What each report must say. The name of a damage -> words of its lines, in order.
 SAID = {
@@ -66,18 +64,8 @@ SAID = {
 
 
 @pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
-
-
-@pytest.fixture
 def home(here):
     return make_hermes_home(os.path.join(here.places.user_home, ".hermes"), awkward=False)
-
-
-@pytest.fixture
-def say(monkeypatch, here):
-    return spoken(monkeypatch, here.places.user_home)
 
 
 def facts(home: str) -> dict[str, tuple[object, ...]]:

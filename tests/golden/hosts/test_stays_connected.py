@@ -13,24 +13,7 @@ from safekept.cli.console import Console
 from safekept.cli.words.landing_plan import show_paths
 from safekept.integrations.chat.chat import Conversation, dispatch
 from safekept.integrations.connecting.keeping import holding
-from support.commands.in_process import spoken
 from support.home.homes import make_hermes_home
-from support.users.contexts import throwaway
-
-
-@pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
-
-
-@pytest.fixture
-def home(here):
-    return make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=(), awkward=False)
-
-
-@pytest.fixture
-def say(monkeypatch, here):
-    return spoken(monkeypatch, here.places.user_home)
 
 
 def read(*parts):

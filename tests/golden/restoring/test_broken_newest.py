@@ -13,25 +13,13 @@ from safekept.cli.console import Console
 from safekept.core.errors import SafekeptError
 from safekept.integrations.chat.chat import Conversation, dispatch
 from support.commands.error_texts import error_code
-from support.commands.in_process import spoken
 from support.home.homes import make_hermes_home
-from support.users.contexts import throwaway
 from support.vault.snapshots import take
-
-
-@pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
 
 
 @pytest.fixture
 def home(here):
     return make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=())
-
-
-@pytest.fixture
-def say(monkeypatch, here):
-    return spoken(monkeypatch, here.places.user_home)
 
 
 NOISE = b"no database at all\n" * 2000

@@ -13,15 +13,8 @@ import pytest
 
 from safekept.checkpoints.checkpoints import Checkpoints
 from support.commands.error_texts import error_code
-from support.commands.in_process import spoken
 from support.home.homes import make_hermes_home
-from support.users.contexts import throwaway
 from support.vault.snapshots import take
-
-
-@pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
 
 
 @pytest.fixture
@@ -30,11 +23,6 @@ def home(here):
     for name in ("skills/notes/deploy/SKILL.md", "memories/MEMORY.md", "profiles/writer/memories/MEMORY.md"):
         put(os.path.join(home, name), f"{name}\n")
     return home
-
-
-@pytest.fixture
-def say(monkeypatch, here):
-    return spoken(monkeypatch, here.places.user_home)
 
 
 def put(path: str, text: str) -> None:

@@ -17,19 +17,9 @@ INSTALL = "The program Hermes Agent itself is in no backup. Install it on this m
 
 
 @pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
-
-
-@pytest.fixture
 def home(here):
     path = os.path.join(here.places.user_home, ".hermes")
     return make_hermes_home(path, profiles=("writer",), awkward=False)
-
-
-@pytest.fixture
-def say(monkeypatch, here):
-    return spoken(monkeypatch, here.places.user_home)
 
 
 def command(here, monkeypatch, text):

@@ -15,27 +15,9 @@ from safekept.cli.commands.restoring.restore import split
 from safekept.core.ages import time_of
 from safekept.core.next_step import NextStep, read_step
 from support.commands.error_texts import error_code
-from support.commands.in_process import spoken
-from support.home.homes import make_hermes_home
-from support.users.contexts import throwaway
 from support.vault.snapshots import take
 
 DAY = 86_400
-
-
-@pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
-
-
-@pytest.fixture
-def home(here):
-    return make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=(), awkward=False)
-
-
-@pytest.fixture
-def say(monkeypatch, here):
-    return spoken(monkeypatch, here.places.user_home)
 
 
 def config(here) -> str:

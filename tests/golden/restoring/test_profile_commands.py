@@ -8,26 +8,14 @@ import shutil
 
 import pytest
 
-from support.commands.in_process import spoken
 from support.home.homes import make_hermes_home
-from support.users.contexts import throwaway
 from support.vault.snapshots import take
-
-
-@pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
 
 
 @pytest.fixture
 def home(here):
     path = os.path.join(here.places.user_home, ".hermes")
     return make_hermes_home(path, profiles=("coder", "writer"), awkward=False)
-
-
-@pytest.fixture
-def say(monkeypatch, here):
-    return spoken(monkeypatch, here.places.user_home)
 
 
 @pytest.fixture

@@ -5,30 +5,10 @@ from __future__ import annotations
 import json
 import os
 
-import pytest
-
 from safekept.core.journal import Journal
 from safekept.home.scan.scanning import Selection
 from support.commands.error_texts import error_code
-from support.commands.in_process import spoken
-from support.home.homes import make_hermes_home
-from support.users.contexts import throwaway
 from support.vault.snapshots import is_whole, take
-
-
-@pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
-
-
-@pytest.fixture
-def home(here):
-    return make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=(), awkward=False)
-
-
-@pytest.fixture
-def say(monkeypatch, here):
-    return spoken(monkeypatch, here.places.user_home)
 
 
 def shown(say, *words):

@@ -9,15 +9,8 @@ import sqlite3
 
 import pytest
 
-from support.commands.in_process import spoken
 from support.home.homes import make_hermes_home
-from support.users.contexts import throwaway
 from support.vault.snapshots import take
-
-
-@pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
 
 
 @pytest.fixture
@@ -32,11 +25,6 @@ def home(here):
         connection.commit()
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return home
-
-
-@pytest.fixture
-def say(monkeypatch, here):
-    return spoken(monkeypatch, here.places.user_home)
 
 
 def pages_of(path, table):

@@ -13,26 +13,14 @@ import pytest
 from safekept.cli.console import Console
 from safekept.home.conversations.returning import bring_back
 from support.commands.error_texts import error_code
-from support.commands.in_process import spoken
 from support.home.database_holder import held
 from support.home.homes import make_hermes_home
-from support.users.contexts import throwaway
 from support.vault.snapshots import take
-
-
-@pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
 
 
 @pytest.fixture
 def home(here):
     return make_hermes_home(os.path.join(here.places.user_home, ".hermes"), awkward=False)
-
-
-@pytest.fixture
-def say(monkeypatch, here):
-    return spoken(monkeypatch, here.places.user_home)
 
 
 def state(home, profile=""):

@@ -14,27 +14,15 @@ import pytest
 from safekept.home.scan.scanning import Selection
 from safekept.vault.storage import FileKind
 from support.commands.error_texts import error_code
-from support.commands.in_process import spoken
 from support.home.homes import make_hermes_home, tree_facts
-from support.users.contexts import throwaway
 from support.vault.snapshots import opened, take
 
 HOUR = 3_600_000_000_000
 
 
 @pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
-
-
-@pytest.fixture
 def home(here):
     return make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=())
-
-
-@pytest.fixture
-def say(monkeypatch, here):
-    return spoken(monkeypatch, here.places.user_home)
 
 
 def put(home, name, text):

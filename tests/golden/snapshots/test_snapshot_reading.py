@@ -15,27 +15,15 @@ from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
 from safekept.home.scan.scanning import Selection
 from safekept.vault.repo.loader import BlobLoader
 from safekept.vault.repo.repository import Repository
-from support.commands.in_process import spoken
 from support.home.homes import make_hermes_home
-from support.users.contexts import throwaway
 from support.vault.snapshots import opened, take
 
 DAY = 86_400
 
 
 @pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
-
-
-@pytest.fixture
 def home(here):
     return make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=())
-
-
-@pytest.fixture
-def say(monkeypatch, here):
-    return spoken(monkeypatch, here.places.user_home)
 
 
 def put(home, name, text):

@@ -21,12 +21,6 @@ from safekept.vault.repo.keys import Secret
 from support.commands.error_texts import error_code
 from support.commands.terminals import wait_for_hidden_input
 from support.home.homes import make_hermes_home
-from support.users.contexts import throwaway
-
-
-@pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
 
 
 @pytest.fixture

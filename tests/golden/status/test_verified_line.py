@@ -8,27 +8,13 @@ import os
 import sqlite3
 import time
 
-import pytest
-
 from safekept.actions.alarms.alarms import LOSS, Alarm, raise_alarm
 from safekept.actions.drill.receipts import FAILED, PASSED, SNAPSHOT, Receipt, Row, save_receipt
 from safekept.actions.status.status import look
 from safekept.vault.care import mark_proven
 from safekept.vault.snapshots import list_snapshots, public_id
 from support.commands.in_process import spoken
-from support.home.homes import make_hermes_home
-from support.users.contexts import throwaway
 from support.vault.snapshots import opened, take
-
-
-@pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
-
-
-@pytest.fixture
-def home(here):
-    return make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=(), awkward=False)
 
 
 def drilled(here, home, snapshot, ok, second=0):

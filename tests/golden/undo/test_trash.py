@@ -13,10 +13,7 @@ import pytest
 from safekept.checkpoints.upkeep.maintenance import MaintenanceSettings, run_maintenance
 from safekept.checkpoints.upkeep.retention import Limits
 from safekept.checkpoints.upkeep.size import measure
-from support.commands.in_process import spoken
-from support.home.homes import make_hermes_home
 from support.projects.checkpoints import fsck, put
-from support.users.contexts import throwaway
 from support.vault.closed import lose
 from support.vault.snapshots import take
 
@@ -28,16 +25,6 @@ def a_disk_with_room(monkeypatch):
     """What is kept depends on free space, and these tests must not."""
     monkeypatch.setattr("safekept.core.trash.free_bytes", lambda path: 1 << 40)
     monkeypatch.setattr("safekept.checkpoints.upkeep.maintenance._no_room", lambda directory: False)
-
-
-@pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
-
-
-@pytest.fixture
-def say(monkeypatch, here):
-    return spoken(monkeypatch, here.places.user_home)
 
 
 @pytest.fixture
@@ -206,11 +193,6 @@ def test_the_archive_of_older_repositories_comes_back(here, say):
 
 
 # ── archives ───────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.fixture
-def home(here):
-    return make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=(), awkward=False)
 
 
 def archives(out):

@@ -9,16 +9,9 @@ import shutil
 
 import pytest
 
-from support.commands.in_process import spoken
 from support.home.homes import make_hermes_home
 from support.projects.checkpoints import put
-from support.users.contexts import throwaway
 from support.vault.snapshots import take
-
-
-@pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
 
 
 @pytest.fixture
@@ -26,11 +19,6 @@ def home(here):
     home = make_hermes_home(os.path.join(here.places.user_home, ".hermes"), profiles=(), awkward=False)
     take(here, home)
     return home
-
-
-@pytest.fixture
-def say(monkeypatch, here):
-    return spoken(monkeypatch, here.places.user_home)
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import os
 import pytest
 
 from support.home.homes import make_hermes_home
-from support.users.contexts import throwaway
 from support.vault.closed import lose
 from support.vault.snapshots import LONG_AGO
 
@@ -17,11 +16,6 @@ NOTE = (
     "Note: 1 pack of the vault is missing or cut; what the home has was stored again; "
     "then: `safekept vault repair`\n"
 )
-
-
-@pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
 
 
 @pytest.fixture

@@ -11,12 +11,6 @@ import pytest
 from safekept.actions.vault.opening import open_vault
 from support.commands.error_texts import error_code
 from support.home.homes import make_hermes_home
-from support.users.contexts import throwaway
-
-
-@pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
 
 
 @pytest.fixture

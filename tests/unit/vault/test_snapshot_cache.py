@@ -35,11 +35,6 @@ from support.vault.snapshots import (
 
 
 @pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
-
-
-@pytest.fixture
 def home(tmp_path):
     """A small home whose files are old enough to be trusted at once."""
     path = os.path.join(tmp_path, "user", ".hermes")

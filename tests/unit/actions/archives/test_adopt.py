@@ -18,12 +18,6 @@ from safekept.vault.read.homes import snapshot_source
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.tags import is_incomplete, kind_of, label_of, state_of
 from support.home.homes import make_hermes_home, tree_facts
-from support.users.contexts import throwaway
-
-
-@pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
 
 
 @pytest.fixture

@@ -5,21 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-import pytest
-
 from safekept.actions.drill.advice import advice
 from safekept.actions.drill.checks.restored import Findings
 from safekept.actions.drill.receipts import ARCHIVE, DESTINATION, FAILED, SNAPSHOT, Receipt
 from safekept.actions.offsite.destination import ARCHIVES, VAULT, DestinationSetting
 from safekept.core.next_step import step_texts
-from support.users.contexts import throwaway
 
 NOT_LOADED = "Hermes did not load the settings: `model`"
-
-
-@pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
 
 
 def failed(check="agent", path="the home", why=NOT_LOADED, *, subject=SNAPSHOT, name="d7547f88aa", home=""):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 
-import pytest
-
 from safekept.actions.drill import receipts
 from safekept.actions.drill.receipts import (
     FAILED,
@@ -18,12 +16,6 @@ from safekept.actions.drill.receipts import (
     receipts_directory,
     save_receipt,
 )
-from support.users.contexts import throwaway
-
-
-@pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
 
 
 def receipt(operation, *, home="/h", subject=SNAPSHOT, ok=True, started=1_000.5):

@@ -14,12 +14,6 @@ from safekept.core.files import NoRoom
 from safekept.vault.errors import VaultUnreachable
 from safekept.vault.tags import kind_of
 from support.home.homes import make_hermes_home
-from support.users.contexts import throwaway
-
-
-@pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
 
 
 @pytest.fixture

@@ -10,12 +10,6 @@ from safekept.actions.restoring import rebuild_target as rebuild_ground
 from safekept.actions.restoring.rebuild_target import HomeNotMovable, building, inspect_target, put_in_place
 from safekept.core.errors import SafekeptError
 from safekept.core.locks import AlreadyRunning
-from support.users.contexts import throwaway
-
-
-@pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
 
 
 @pytest.fixture

@@ -13,15 +13,9 @@ import pytest
 from safekept.actions.schedule.host import Machine, NoHost, find_host, plan_installation
 from safekept.actions.schedule.install import FileTaken, HostRefused, install, installed, rediscovered, remove
 from safekept.schedule.hosts.call import Call
-from support.users.contexts import throwaway
 
 CALL = Call(("/opt/safekept", "schedule", "run", "--quiet"), home="/home/ada/.hermes")
 ADA = Call(CALL.command, user="ada", home=CALL.home)
-
-
-@pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
 
 
 class FakeHost:

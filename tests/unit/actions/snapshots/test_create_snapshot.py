@@ -23,15 +23,9 @@ from safekept.vault.errors import VaultLocked
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.tags import forgotten_at
 from support.home.scanned import plant, plant_database
-from support.users.contexts import throwaway
 from support.vault.snapshots import home_tree, is_whole, manifest_of, opened, rows, stored_files, take
 
 HOUR = 3600 * 1_000_000_000
-
-
-@pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
 
 
 @pytest.fixture

@@ -17,12 +17,6 @@ from safekept.actions.alarms.alarms import (
 )
 from safekept.core.journal import Record, new_id
 from safekept.home.health.loss_rules import Shrinkage
-from support.users.contexts import throwaway
-
-
-@pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
 
 
 def loss(**fields):

@@ -19,13 +19,7 @@ from safekept.home.health.loss_summary import LossSummary
 from safekept.home.scan.scanning import Selection
 from safekept.vault.care import pin
 from support.home.homes import make_hermes_home
-from support.users.contexts import throwaway
 from support.vault.snapshots import opened, take
-
-
-@pytest.fixture
-def here(tmp_path):
-    return throwaway(tmp_path)
 
 
 @pytest.fixture
