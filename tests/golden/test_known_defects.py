@@ -57,7 +57,7 @@ def test_nothing_is_called_complete_while_the_store_is_damaged(here, home, say):
     rows = {row["check"]: row for row in said["rows"]}
     assert rows["store"]["state"] == "failed"
     assert rows["complete"]["state"] == "unknown"
-    assert rows["complete"]["text"] == "the store is damaged, so nobody can say"
+    assert rows["complete"]["text"] == "the store is damaged, so this is unknown"
 
 
 # ── guard ──────────────────────────────────────────────────────────────────────────────────────────

@@ -24,7 +24,7 @@ EXIT_CODES = (
     ("0", "done; of `backup`: complete"),
     (
         "1",
-        "failed, declined, or nobody was there to agree; nothing was changed, or everything was taken back",
+        "failed, declined, or there was no one to agree; nothing was changed, or everything was taken back",
     ),
     ("2", "bad usage, setting, pattern or layout; nothing was read or changed"),
     (

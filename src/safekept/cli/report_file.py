@@ -87,7 +87,7 @@ def _write(path: str, data: bytes, *, led: bool = True) -> None:
     )
     try:
         if not led and os.fstat(descriptor).st_uid != os.geteuid():
-            raise PermissionError(errno.EPERM, "it belongs to somebody else")
+            raise PermissionError(errno.EPERM, "it belongs to another user")
         os.set_blocking(descriptor, True)
         write_all(descriptor, data)
     finally:

@@ -89,7 +89,7 @@ def _open_own(path: str) -> int:
 
 def _not_ours(path: str) -> LockNotOurs:
     return LockNotOurs(
-        f"`{path}` is not a lock of ours: it is a link, no plain file, or somebody else can write it",
+        f"`{path}` is not a lock of ours: it is a link, no plain file, or others can write it",
         kept="It was neither written nor followed, and nothing was changed",
         next_steps=("Find out who put it there, move it away, then run the command again",),
         lock=path,

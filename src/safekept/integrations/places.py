@@ -63,7 +63,7 @@ class Place:
         except SafekeptError as error:
             troubles = (error,)
             # A user whom nobody knows owns no places: those of whoever runs this are as good as any.
-            # As root, what belongs to somebody else is not ours to obey; root's own is.
+            # As root, what belongs to another user is not ours to obey; root's own is.
             others = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME")
             left = (SYSTEM_USER, *(others if error.code == "places-of-another" else ()))
             own = {name: value for name, value in environment.items() if name not in left}

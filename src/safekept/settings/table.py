@@ -56,7 +56,7 @@ SETTINGS = (
         "seal.passphrase_command",
         str,
         "",
-        "a command that prints the passphrase of sealed archives, for when nobody can be asked",
+        "a command that prints the passphrase of sealed archives, for when there is no one to ask",
     ),
     Setting(
         "escrow",
@@ -188,7 +188,7 @@ SETTINGS = (
     Setting("notify.email", list, [], "addresses that get a mail"),
     Setting("notify.sendmail", str, "/usr/sbin/sendmail", "the program that sends mail"),
     Setting("notify.command", str, "", "a command that gets the facts as JSON, run without a shell"),
-    Setting("notify.events", list, [], "what somebody is told of; empty means everything that is wrong"),
+    Setting("notify.events", list, [], "which events you are told of; empty means everything that is wrong"),
     Setting("notify.deadline", float, 5.0, "seconds that notifying may take, all targets together"),
 )
 BY_NAME = {setting.name: setting for setting in SETTINGS}

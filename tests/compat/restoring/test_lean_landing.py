@@ -168,7 +168,7 @@ def test_a_disk_that_fills_up_during_the_rebuild_leaves_the_target_as_it_was(
     monkeypatch.setattr(landing, "_check_room", lambda _: None)
     with pytest.raises(NoRoom) as caught:
         restore(here, into=target)
-    assert "the search index of `state.db` could not be made anew" in caught.value.what
+    assert "the search index of `state.db` could not be rebuilt" in caught.value.what
     assert caught.value.kept == "The home is as it was; what was staged has been removed"
     assert any("--without-search`" in step and "snapshot restore" in step for step in caught.value.advice())
     assert not os.path.exists(target)
@@ -213,7 +213,7 @@ def test_an_index_damaged_in_the_home_is_told_and_repaired_by_the_restore(here, 
     assert result.complete and result.databases["state.db"]["state"] == "sound", "what is stored is"
     (remark,) = [one for one in result.remarks if one.path == "state.db"]
     assert "a search index is damaged in the home" in remark.reason
-    assert "it is left out here, and a restore makes it anew" in remark.reason
+    assert "it is left out here, and a restore rebuilds it" in remark.reason
     restore(here)
     assert rows(database_of(home), *EVERYTHING) == before
 

@@ -47,7 +47,7 @@ def test_a_server_with_another_key_gets_nothing(sftp_server):
     error = fails(place, HostKeyRefused, ssh_config=sftp_server.client_config(known="known_other"))
     assert error.what == f"The server at `{place.url}` shows another key than the one in known_hosts"
     assert error.kept == f"Nothing was sent to it. {WHOLE}"
-    assert error.advice()[0].startswith("Ask whoever runs that server whether its key was changed")
+    assert error.advice()[0].startswith("Ask those who run that server whether its key was changed")
     assert f"`ssh-keygen -R '[127.0.0.1]:{sftp_server.port}'`" in error.advice()[1]
     assert os.listdir(place.directory) == []
 

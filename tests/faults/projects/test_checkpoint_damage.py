@@ -73,7 +73,7 @@ def test_the_take_after_damage_is_whole_again_and_says_so(store, project, how):
         put(f"{project}/d1/f1", "changed again")
         settle(project)
         done = take(fresh, project, settings=QUICK)
-        assert any("everything is read anew" in remark for remark in done.remarks)
+        assert any("everything is read again" in remark for remark in done.remarks)
         assert len(read_damage(store.directory).packs) == 2
     with Store.open(store.directory) as fresh:
         content = contents_in_store(fresh, done.checkpoint)

@@ -328,7 +328,7 @@ def test_lost_objects_are_read_anew_and_other_projects_are_not_touched(tmp_path)
         assert take(store, two).remarks == ()
         put(f"{one}/d2/f2", "again")
         done = take(store, one, listener=said.append)
-        assert "are missing: everything is read anew" in done.remarks[0]
+        assert "are missing: everything is read again" in done.remarks[0]
         on_disk = tree_on_disk(one)
         del on_disk["x.tmp"]
         assert tree_in_store(store, done.checkpoint) == on_disk

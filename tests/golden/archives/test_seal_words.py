@@ -343,7 +343,7 @@ def test_keygen_makes_a_pair_and_says_which_half_goes_where(say, user):
         f"  Public     {public}",
         f"             for the machine that makes archives: `safekept backup --seal {public}`",
         f"  Private    {user}/new.key",
-        "             keep it elsewhere, and twice: without it nobody opens what was sealed to it",
+        "             keep it elsewhere, and twice: without it what was sealed to it cannot be opened",
         "             where it lies, archives can be read; a server that only backs up needs none of it",
     ]
     assert stat.S_IMODE(os.stat(user / "new.key").st_mode) == 0o600

@@ -260,9 +260,9 @@ def test_a_test_says_what_may_be_done(say, pushed):
     assert "disk: usable" in said.out
     assert "Delete     yes" in said.out
     assert "Versioning off" in said.out
-    assert "Safe       no: whoever takes over this host could delete the copies too" in said.out
+    assert "Safe       no: an intruder on this host could delete the copies too" in said.out
     listed = say("destinations", "list")
-    assert "Safe       no: whoever takes over this host could delete the copies too, as it was tried " in (
+    assert "Safe       no: an intruder on this host could delete the copies too, as it was tried " in (
         listed.out
     )
     document = json.loads(say("destinations", "test", "--json").out)["destinations"][0]

@@ -197,7 +197,7 @@ def test_status_shows_damage_and_commands_that_nothing_protects(run, project, tm
         os.truncate(path, 50)
     put(os.path.join(project, "src", "main.py"), "two\n")
     again = run("checkpoint")
-    assert again.returncode == 0 and "everything is read anew" in again.stdout
+    assert again.returncode == 0 and "everything is read again" in again.stdout
     shown = run("checkpoint", "status").stdout
     assert "1 pack of the store cannot be trusted" in shown
     assert f"Commands not protected: {tmp_path}/loose is no project" in shown

@@ -294,7 +294,7 @@ def test_only_root_installs_a_schedule_of_the_system(say, system, monkeypatch):
 def test_nobody_set_up_is_said(say):
     said = say("notify", "test")
     assert said.code == 2
-    assert "Nobody is set up to hear of anything" in said.err
+    assert "No way to notify you is set up" in said.err
     assert "Kept       Nothing was sent" in said.err
 
 

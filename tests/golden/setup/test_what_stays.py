@@ -71,7 +71,7 @@ def test_a_backup_that_is_not_sealed_says_so(tmp_path, monkeypatch):
     say = spoken(monkeypatch, state.user)
     said = say("backup", "-o", str(tmp_path / "open.zip"))
     assert said.code == 0
-    assert "Not sealed" in said.out and "whoever has this file can read all of it" in said.out
+    assert "Not sealed" in said.out and "anyone with this file can read all of it" in said.out
 
 
 def test_the_kit_says_where_to_get_safekept(tmp_path, monkeypatch):

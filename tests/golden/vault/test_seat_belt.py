@@ -147,7 +147,7 @@ def test_rm_leaves_the_stores_and_they_are_whole(say):
 def test_what_is_open_is_said_and_stays_open_until_it_is_closed(say):
     begun(say)
     said = say("vault", "open")
-    assert said.code == 0 and said.out.startswith("The stores are open: whoever is you can delete them")
+    assert said.code == 0 and said.out.startswith("The stores are open: any program of yours can delete them")
     assert said.out.rstrip().endswith("Close them when you are done: `safekept vault close`")
     assert say("snapshot").code == 0 and say("checkpoint", "project").code == 0
     assert not any(belt.holds() for _, belt in stores())

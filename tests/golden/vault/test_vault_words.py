@@ -215,7 +215,7 @@ def test_an_exported_key_is_private_and_replaces_nothing(safekept, here, vault, 
         key = file.read()
     done = safekept("vault", "key", "export")
     assert done.stdout == key
-    assert "Whoever has this key can read everything in the vault" in done.stderr
+    assert "Anyone with this key can read everything in the vault" in done.stderr
     target = tmp_path / "key.txt"
     assert safekept("vault", "key", "export", "-o", str(target)).returncode == 0
     assert target.read_text() == key and target.stat().st_mode & 0o777 == 0o600

@@ -179,7 +179,7 @@ def refusal(path, table, recipes=(RECIPE,)):
         ("DROP TRIGGER own_insert", "a trigger that feeds it is missing or was changed"),
         (
             "CREATE TRIGGER more AFTER UPDATE ON note BEGIN DELETE FROM own WHERE rowid = old.id; END",
-            "a trigger that nobody knows writes to it",
+            "an unknown trigger writes to it",
         ),
         (
             "INSERT INTO own(rowid, body) VALUES(5000, 'typed in by hand')",
@@ -207,7 +207,7 @@ def test_a_statement_one_column_off_is_not_the_known_one(tmp_path):
         "own", "CREATE VIRTUAL TABLE own USING fts5(body, more)", "note", "id", RECIPE.columns, (FEED,)
     )
     assert refusal(path, "own", [other]) == "it was made in an unknown way"
-    assert refusal(path, "own", []) == "it holds its own text, and nobody knows where that came from"
+    assert refusal(path, "own", []) == "it holds its own text, of unknown origin"
 
 
 def test_an_fts4_table_is_kept_since_a_current_sqlite_would_call_an_empty_one_malformed(tmp_path):

@@ -151,7 +151,7 @@ def test_an_unreadable_lock_stops_only_what_deletes(vault):
     with pytest.raises(VaultLocked) as caught:
         vault.lock(exclusive=True)
     assert "cannot be read" in caught.value.what
-    assert caught.value.advice() == ("If nobody works on this vault, run `safekept vault unlock`",)
+    assert caught.value.advice() == ("If no other program is using this vault, run `safekept vault unlock`",)
 
 
 def test_waiting_gets_the_lock_when_the_other_is_done(vault):
@@ -220,7 +220,7 @@ def test_a_lock_that_somebody_removed_protects_nothing_and_nothing_is_written(va
         before = dict(vault.storage.files)
         with pytest.raises(LockLost) as caught:
             save_files(vault, some_files(1), lock=lock)
-        assert "somebody removed it" in caught.value.what
+        assert "another process removed it" in caught.value.what
         assert vault.storage.files == before
 
 

@@ -127,7 +127,7 @@ def notify(context: UserContext, notice: Notice, listener: Listener = silent) ->
         if deliveries:
             _write_down(context, notice, deliveries, listener)
     except Exception as error:  # whatever it is, the work it was about matters more
-        listener(Event("notify", text=f"Note: nobody could be notified: {type(error).__name__}"))
+        listener(Event("notify", text=f"Note: no notification could be sent: {type(error).__name__}"))
 
 
 def deliver(context: UserContext, notice: Notice, *, wait: bool = True) -> list[Delivery]:

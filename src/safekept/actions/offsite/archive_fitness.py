@@ -58,7 +58,7 @@ def refuse_unfit(path: str, *, unsealed: bool = False) -> None:
         )
     if not sealed and not unsealed:
         raise ArchiveUnsealed(
-            f"`{path}` is not sealed: whoever runs that place could read everything in it",
+            f"`{path}` is not sealed: those who run that place could read everything in it",
             kept="Nothing was sent",
             next_steps=(
                 NextStep("backup", ("--seal", "RECIPIENT"), before="Make a sealed one:"),

@@ -47,7 +47,7 @@ def why_host_will_not_start(
         try:
             table = read_table(machine.run)
         except HostRefused as error:
-            return "crontab does not answer, so nobody knows whether the schedule runs", (error.what,)
+            return "crontab does not answer, so it is unknown whether the schedule runs", (error.what,)
         ours = cron.own_lines(table)
         if not ours:
             return "the schedule's lines are gone from your crontab", ("`crontab -l` has none of them",)

@@ -149,7 +149,7 @@ def _why(belt: Belt) -> str:
         return "others can write there, or its filesystem is shared or keeps no modes"
     if os.geteuid() == 0 and belt.state == "on":
         return "root is bound by no mode, and the immutable attribute cannot be set here"
-    return "somebody is writing there just now; the next command closes it"
+    return "another command is writing there; the next one closes it"
 
 
 def _stuck(what: str, belt: Belt, error: OSError | None) -> SeatBeltStuck:

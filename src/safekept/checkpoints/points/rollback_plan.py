@@ -105,7 +105,7 @@ LEFT = {
     "changed": "changed while the rollback ran",
     "damaged": "its content is missing from the store, or damaged",
     "not-empty": "a directory that still holds something",
-    "not-permitted": "belongs to somebody else",
+    "not-permitted": "belongs to another user",
     "mount": "another filesystem is mounted there",
     "not-set": "its mode or time could not be put back",
     "hidden-shut": "kept encrypted, and that could not be read or brought back",

@@ -171,7 +171,7 @@ class Trust:
         self._store.objects.refresh()
         missing = self._store.objects.missing(wanted)
         if missing:
-            text = f"{len(missing)} objects of the last checkpoint are missing: everything is read anew"
+            text = f"{len(missing)} objects of the last checkpoint are missing: everything is read again"
             self._listener(Event("store", path=self._project, text=text))
             self.remarks.append(text)
         return not missing

@@ -248,7 +248,7 @@ def _run(
                     grace_ns = 0
                     tidy.expire(roots, now_ns, thorough, known)
                 if tidy.result.no_room:
-                    upkeep.remarks.append("there was no room to pack; only what nobody holds was deleted")
+                    upkeep.remarks.append("there was no room to pack; only what nothing needs was deleted")
                 spare_ns = grace_ns
                 forget_dropped(
                     directory,

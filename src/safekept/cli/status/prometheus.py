@@ -41,7 +41,7 @@ def _metrics(status: Status) -> Iterator[Metric]:
     yield "status_code", code, [({}, status.verdict.exit_code)]
     yield "protection_level", ladder, [({}, LADDER.index(status.verdict.level))]
     yield "status_timestamp_seconds", "when this was written", [({}, status.time)]
-    yield "alarms_open", "alarms that nobody acknowledged", [({}, len(status.alarms))]
+    yield "alarms_open", "alarms not acknowledged yet", [({}, len(status.alarms))]
     yield from _of_homes(status)
     yield from _of_vault(status)
     pushed = [({"destination": one.name}, one.last or None) for one in status.destinations]
@@ -66,7 +66,7 @@ def _of_homes(status: Status) -> Iterator[Metric]:
     snapshots: list[Sample] = [(at, home.snapshots if counted else None) for at, home in homes]
     yield "home_snapshots", "snapshots of the home that are not forgotten", snapshots
     alarms: list[Sample] = [(at, len(home.alarms)) for at, home in homes]
-    yield "home_alarms_open", "alarms of the home that nobody acknowledged", alarms
+    yield "home_alarms_open", "alarms of the home not acknowledged yet", alarms
     taken: list[Sample] = [(at, last.time) for at, last in kept]
     yield "last_snapshot_timestamp_seconds", "when the home was last stored", taken
     whole: list[Sample] = [(at, last.complete) for at, last in kept]

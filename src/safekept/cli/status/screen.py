@@ -285,7 +285,7 @@ def _show_vault(screen: Screen, status: Status) -> None:
     open_archives = sum(1 for home in status.homes if home.archive and home.archive.readable_here)
     if open_archives:
         screen.fact(
-            "Readable", f"{count_text(open_archives, 'archive')} can be opened by whoever reads this disk"
+            "Readable", f"{count_text(open_archives, 'archive')} can be opened by anyone with this disk"
         )
     said = closed or any(one.code == "key-only-here" for one in status.verdict.reasons)
     if status.survival is not None and not said:

@@ -102,7 +102,7 @@ def host_lines(console: Console, one: HostStatus, now: float | None = None) -> l
         kept = one.calls.last_checkpoint
         words.append(f"last checkpoint {ago_text(kept, now)}" if kept else "no checkpoint yet")
         if one.silent_since and one.waiting:
-            words.append(f"none since it was connected anew ({one.waiting})")
+            words.append(f"none since it was connected again ({one.waiting})")
     else:
         words.append(f"has not called yet ({one.waiting})" if one.waiting else "has not called yet")
     return [", ".join(words), *wrong]

@@ -78,7 +78,7 @@ def show_found(
         screen.fact(label, text)
     if before is not None and before.made:
         ago = seconds_text(max(0.0, time.time() - before.since))
-        screen.fact("Passphrase", f"the one that was made and shown {ago} ago; nobody can show it again")
+        screen.fact("Passphrase", f"the one that was made and shown {ago} ago; it cannot be shown again")
         screen.fact(
             "", NextStep("vault key add", ("--recovery",), before="If you do not have it, add another:")
         )

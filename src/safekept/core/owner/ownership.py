@@ -1,7 +1,7 @@
 """Whose a place is, and so in whose name root may work there.
 
 Whoever owns a directory decides where every path through it leads. So the first directory or link on the
-way that belongs to somebody else than root decides: from there on the path is that user's. Nobody can
+way that belongs to another user than root decides: from there on the path is that user's. Nobody can
 change this answer from below, because everything before it is root's.
 """
 

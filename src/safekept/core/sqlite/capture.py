@@ -223,7 +223,7 @@ class DatabaseContent(Content):
         return True
 
     def _note(self, what: str) -> None:
-        reason = f"{what}; it is left out here, and a restore makes it anew"
+        reason = f"{what}; it is left out here, and a restore rebuilds it"
         self.remarks.append(Remark(self._pinned.name, Outcome.NOTED, reason))
 
     def close(self) -> None:

@@ -234,7 +234,7 @@ def _ours(path: str) -> bool:
 
 def _not_ours(path: str) -> AreaNotOurs:
     return AreaNotOurs(
-        f"`{path}` is a link, or belongs to somebody else, or others can write it",
+        f"`{path}` is a link, or belongs to another user, or others can write it",
         kept="It was not used, and nothing was changed",
         next_steps=("Find out who put it there, move it away, then run the command again",),
         path=path,

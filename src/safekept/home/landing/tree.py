@@ -41,7 +41,7 @@ class LandingInForeignDirectory(SafekeptError):
 
 def _of_another(path: str) -> LandingInForeignDirectory:
     return LandingInForeignDirectory(
-        f"`{path}` belongs to somebody else, and lies where others can put things",
+        f"`{path}` belongs to another user, and lies where others can put things",
         kept="Nothing was written into it",
         next_steps=(NextStep("import", ("FILE", "--into", "DIR"), before="Name a directory of your own:"),),
         path=path,

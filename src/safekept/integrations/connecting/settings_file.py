@@ -144,7 +144,7 @@ def check_unchanged(file: SettingsFile) -> None:
         now = None
     if now is None or now.content != file.content or now.target != file.target:
         raise SettingsChanged(
-            f"`{file.path}` was changed by somebody else in the meantime",
+            f"`{file.path}` was changed by another program in the meantime",
             kept="The file is as they left it; nothing of ours was written over it",
             next_steps=("Run the command again",),
         )

@@ -152,7 +152,7 @@ class Server:
         with self._state:
             busy = self._serving or self._later.pending
         if not busy and time.monotonic() - self._asked >= self._idle:
-            return "nobody asked for a while"
+            return "there was no request for a while"
         return ""
 
     def _serve(self, connection: socket.socket) -> None:
@@ -247,7 +247,7 @@ def _listening(directory: str) -> tuple[socket.socket, int]:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if os.fstat(folder).st_uid != os.geteuid():
-            raise PermissionError(f"{directory} belongs to somebody else")
+            raise PermissionError(f"{directory} belongs to another user")
         os.fchmod(folder, 0o700)
         new, path = f"{SOCKET}.new", os.path.join(directory, SOCKET)
         with contextlib.suppress(FileNotFoundError):

@@ -199,7 +199,7 @@ def _sort_out(repository: Repository, plan: PrunePlan) -> tuple[list[Snapshot], 
         except VaultDamaged as error:
             place = stored_name(FileKind.SNAPSHOT, name)
             raise PruneRefused.because(
-                f"the file `{place}` cannot be read, so nobody knows what it needs",
+                f"the file `{place}` cannot be read, so what it needs is unknown",
                 f"Bring `{place}` back from a copy of the vault; if there is none, delete that file",
                 file=place,
                 reason=str(error.facts.get("reason", error.what)),

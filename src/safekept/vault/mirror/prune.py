@@ -83,7 +83,7 @@ def plan_mirror_prune(
         except NotStored:
             continue
         except (VaultDamaged, BadSnapshot):
-            reason = f"its snapshot {name[:8]} cannot be read, so nobody knows whose it is"
+            reason = f"its snapshot {name[:8]} cannot be read, so its owner is unknown"
             raise _refused(target, reason) from None
         called = public_id(found)
         if called in kept:
@@ -164,7 +164,7 @@ def _refused(target: Storage, why: str) -> MirrorPruneRefused:
                 then=NextStep("snapshot list", ("--all",), before="and"),
             ),
             "Push without `--prune`; nothing depends on it but room",
-            "What is surely nobody's any more, restic itself can forget there",
+            "Snapshots that surely nothing needs any more can be forgotten there with restic",
         ),
         place=target.location,
     )

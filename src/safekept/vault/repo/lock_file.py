@@ -179,7 +179,7 @@ def read_locks(storage: Storage, key: Key, now: float | None = None) -> list[Loc
 def locked_by(place: str, lock: LockFile) -> VaultLocked:
     steps: list[Step] = ["Wait until it is done, then run the command again"]
     if lock.reason:
-        steps = [NextStep("vault unlock", before="If nobody works on this vault, run")]
+        steps = [NextStep("vault unlock", before="If no other program is using this vault, run")]
     elif lock.hostname == os.uname().nodename:
         steps.append(
             NextStep("vault unlock", ("--all",), before=f"If pid {lock.pid} is not at work on it, run")

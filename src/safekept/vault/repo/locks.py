@@ -105,7 +105,7 @@ class Lock:
         self.check()
         with self._mutex:
             if not self._ended.is_set() and not self._storage.exists(FileKind.LOCK, self.name):
-                self._lost = "somebody removed it"
+                self._lost = "another process removed it"
         self.check()
 
     def refresh(self) -> None:
@@ -146,16 +146,16 @@ class Lock:
             if self._lost or self._ended.is_set():
                 return
             if not self._storage.exists(FileKind.LOCK, self.name):
-                self._lost = "somebody removed it"
+                self._lost = "another process removed it"
                 return
             if late and _conflict(self._storage, self._key, self.exclusive, self.name) is not None:
-                self._lost = "it could not be refreshed in time, and somebody else came"
+                self._lost = "it could not be refreshed in time, and another process took it"
                 return
             old, new = self.name, _write(self._storage, self._key, self.exclusive)
             # Our old lock still there after the new one was written: nobody cleared us away between.
             if late and not self._storage.exists(FileKind.LOCK, old):
                 self._storage.delete(FileKind.LOCK, new)
-                self._lost = "it could not be refreshed in time, and somebody removed it"
+                self._lost = "it could not be refreshed in time, and another process removed it"
                 return
             self.name, self._refreshed = new, uptime()
             self._storage.delete(FileKind.LOCK, old)

@@ -120,7 +120,7 @@ def test_a_lost_lock_ends_the_push_before_the_next_stage(here, in_memory, monkey
         nonlocal calls
         calls += 1
         if calls == 4:
-            self._lost = "somebody removed it"
+            self._lost = "another process removed it"
         check(self)
 
     monkeypatch.setattr(Lock, "check", lose)

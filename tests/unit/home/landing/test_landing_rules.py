@@ -468,7 +468,7 @@ def test_nothing_lands_in_a_directory_that_somebody_else_put_into_a_shared_place
     assert caught.value.code == "landing-in-foreign-directory"
     assert (
         caught.value.what
-        == f"`{home}/memories` belongs to somebody else, and lies where others can put things"
+        == f"`{home}/memories` belongs to another user, and lies where others can put things"
     )
     assert caught.value.kept == "Nothing was written into it"
     assert os.listdir(f"{home}/memories") == []

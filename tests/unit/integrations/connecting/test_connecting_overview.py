@@ -321,7 +321,7 @@ def test_a_host_that_is_used_and_does_not_call_since_its_entries_changed_is_said
     assert troubles(user, "codex") == []
     connect(user, host, program_in(tmp_path, "new"))
     (line,) = host_lines(Console(as_json=False), status_of(user, "codex"))
-    assert line.endswith("none since it was connected anew (trust it: `/hooks` in Codex)")
+    assert line.endswith("none since it was connected again (trust it: `/hooks` in Codex)")
     assert troubles(user, "codex") == [], "it was not started since, as far as anybody can tell"
     history = os.path.join(user.places.user_home, ".codex", "history.jsonl")
     write(history, b"{}")

@@ -298,7 +298,7 @@ def ended(user, work, **more) -> str:
 
 @pytest.mark.needs("proc", "its socket has a long path")
 def test_it_ends_when_nobody_asks(user):
-    assert ended(user, lambda: None, idle=0.1) == "nobody asked for a while"
+    assert ended(user, lambda: None, idle=0.1) == "there was no request for a while"
     assert not os.path.exists(os.path.join(user.directory, "socket"))
 
 

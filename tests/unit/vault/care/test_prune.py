@@ -379,7 +379,7 @@ def test_a_snapshot_that_cannot_be_read_stops_it(vault):
     made = fill(vault)
     away(vault, made[:1])
     vault.storage.files[f"snapshots/{made[2].id}"] += b"x"
-    error = refused(vault, f"snapshots/{made[2].id}` cannot be read, so nobody knows what it needs")
+    error = refused(vault, f"snapshots/{made[2].id}` cannot be read, so what it needs is unknown")
     assert "if there is none, delete that file" in error.advice()[1]
 
 

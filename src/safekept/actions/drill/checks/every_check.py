@@ -70,7 +70,7 @@ def prove_complete(manifest: Mapping[str, Any] | None, files: int, findings: Fin
     """The row `complete`: what it says of itself."""
     lacking = losses(manifest)
     if any(row.check == STORE and row.state == FAILED for row in findings.rows):
-        findings.add(COMPLETE, UNKNOWN, 0, "the store is damaged, so nobody can say")
+        findings.add(COMPLETE, UNKNOWN, 0, "the store is damaged, so this is unknown")
     elif lacking:
         findings.add(COMPLETE, LEFT_OUT, len(lacking), f"by its own account: {named(lacking)}")
     elif manifest is None:

@@ -122,7 +122,7 @@ def _of_key(vault: VaultStatus, copied: bool) -> Iterator[Finding]:
     write = NextStep("vault kit", before="Or write the page with the key, and keep it elsewhere:")
     text = f"the only key of the vault is {disk}"
     if copied:
-        text += ": without it nobody can open the copies"
+        text += ": without it the copies cannot be opened"
     yield Finding(
         "key-only-here",
         NOT_PROTECTED if copied else PARTLY,

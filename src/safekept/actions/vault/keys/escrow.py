@@ -75,7 +75,7 @@ def send_escrow(context: UserContext, repository: Repository, vault: ObjectStore
     except SafekeptError as error:
         return f"no escrow was made: {error.clause}"
     if current is None:
-        return "no escrow was made: a passphrase opens the vault, and nobody but you has it"
+        return "no escrow was made: a passphrase opens the vault, and only you have it"
     name = f"{DIRECTORY}/{current.name}"
     if current.there.get(place) != current.name or not vault.exists(name):
         with contextlib.suppress(Taken):

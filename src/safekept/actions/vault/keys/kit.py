@@ -267,7 +267,7 @@ def _searching(
     if not commands:
         return ()
     text = (
-        "Snapshots may leave out the search indexes of a database, which can be made anew. Every row is "
+        "Snapshots may leave out the search indexes of a database, which can be rebuilt. Every row is "
         "there; only a search finds nothing before these commands were run. They need the program `sqlite3` "
         "(3.34 or newer), and the agent must not run. They do no harm where nothing was left out."
     )

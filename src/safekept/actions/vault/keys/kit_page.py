@@ -119,7 +119,7 @@ _PATIENCE = 5.0
 INDENT = "    "
 
 _WARNING = (
-    "Whoever has this page and the vault can read everything in it. Print it or keep it somewhere else than "
+    "Anyone with this page and the vault can read everything in it. Print it or keep it somewhere else than "
     "the machine: it is of no use if it is lost together with the key."
 )
 

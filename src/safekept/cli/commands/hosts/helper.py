@@ -96,7 +96,7 @@ def stop_command(as_json: bool) -> int:
     metavar="SECONDS",
     type=float,
     default=IDLE_SECONDS,
-    help="End when nobody asked for so long; default: 1800.",
+    help="End when there was no request for so long; default: 1800.",
 )
 @click.option("--quiet", is_flag=True, help="Say nothing, also where one runs already.")
 def run_command(idle: float, quiet: bool) -> int:
@@ -130,7 +130,9 @@ class BadCall(SafekeptError):
 
 
 @click.command("call")
-@click.option("--apart", is_flag=True, help="Nobody waits: at low priority, and all of it in this process.")
+@click.option(
+    "--apart", is_flag=True, help="Nothing waits for it: at low priority, and all of it in this process."
+)
 def call_command(apart: bool) -> int:
     """Read one call as JSON from standard input, do what it asks for, and print the outcome as JSON.
 

@@ -26,7 +26,7 @@ COMMANDS = {
 
 @click.group("keeper", cls=LazyGroup, table=COMMANDS, default="status")
 def command() -> None:
-    """A copy on this machine that belongs to somebody else, so that no `rm` of yours deletes it.
+    """A copy on this machine that belongs to another user, so that no `rm` of yours deletes it.
 
     The keeper is a service with a user of its own. It takes copies of the vault, the checkpoints and what
     opens them, and gives them back; nobody can make it delete or replace anything.

@@ -31,7 +31,7 @@ _GIGABYTE = 1_000_000_000
 def require_root(console: Console, *words: str) -> None:
     if os.geteuid() != 0:
         raise NotRoot(
-            "Only root can do this: the keeper belongs to nobody else",
+            "Only root can do this: the keeper belongs to root",
             kept="Nothing was changed",
             next_steps=(f"Run `{by_root(console.command(*words))}`",),
         )
@@ -160,7 +160,7 @@ def remove_command(store: bool, users: tuple[str, ...], dry_run: bool, yes: bool
     gone = f"{count_text(len(plan.nightly), 'nightly run')} removed" if users else "The keeper is removed"
     console.heading(gone, not remarks and not plan.left)
     for path in plan.left:
-        console.fact("Left", f"{path_text(path)}: somebody else wrote it")
+        console.fact("Left", f"{path_text(path)}: written by another program")
     for remark in remarks:
         console.fact("Note", remark)
     return 3 if remarks or plan.left else 0

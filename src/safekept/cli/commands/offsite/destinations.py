@@ -151,7 +151,7 @@ def _show(console: Console, context: UserContext, found: Examined) -> None:
     if not can.keeps and found.setting.url.startswith("sftp://"):
         _add_only(console, context, found)
     if not can.keeps and found.setting.url.startswith("rest:"):
-        console.line("Started with `--append-only`, that server lets everybody add and nobody delete")
+        console.line("Started with `--append-only`, that server lets clients add, and none of them delete")
     if can.left:
         console.line(f"Note: the probe `{can.left}` could not be deleted and stays there")
     for note in found.notes:
@@ -182,8 +182,8 @@ def _safe(keeps: bool, *, versions: bool = False) -> str:
         return "yes: nothing on this host can delete or change the copies"
     if versions:
         # A delete was not refused: it hid what was there. Whether older versions are locked was not tried.
-        return "partly: whoever takes over this host could hide the copies behind new versions"
-    return "no: whoever takes over this host could delete the copies too"
+        return "partly: an intruder on this host could hide the copies behind new versions"
+    return "no: an intruder on this host could delete the copies too"
 
 
 def _listed(words: tuple[str, ...]) -> str:

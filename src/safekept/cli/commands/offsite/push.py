@@ -47,7 +47,7 @@ _LISTED = 10
 @click.option(
     "--anew",
     is_flag=True,
-    help="Begin anew in a place that was used before and is empty now, such as a second disk.",
+    help="Start over in a place that was used before and is empty now, such as a second disk.",
 )
 @click.option(
     "--acknowledge-kit",

@@ -31,7 +31,7 @@ def test_command(dry_run: bool, as_json: bool) -> int:
     targets = context.choices.notify
     if targets is None:
         raise NobodyToNotify(
-            "Nobody is set up to hear of anything",
+            "No way to notify you is set up",
             kept="Nothing was sent",
             next_steps=(
                 NextStep("settings", ("notify.email", "ADDRESS"), before="Say who is to hear of it:"),

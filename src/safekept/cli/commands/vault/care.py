@@ -249,10 +249,10 @@ def _show_prune_plan(console: Console, vault: str, plan: PrunePlan) -> None:
 def _show_pruned(console: Console, pruned: Pruned) -> None:
     console.heading(f"Gave back {size_text(max(pruned.bytes_freed, 0))}", not pruned.damaged)
     console.fact("For good", count_text(pruned.snapshots, "snapshot"))
-    packs = f"{count_text(pruned.packs_deleted, 'pack')} deleted, {pruned.packs_repacked:,} packed anew"
+    packs = f"{count_text(pruned.packs_deleted, 'pack')} deleted, {pruned.packs_repacked:,} repacked"
     console.fact("Packs", packs)
     if pruned.no_room:
-        console.line("The disk was too full to pack anything anew; run it again for more")
+        console.line("The disk was too full to repack anything; run it again for more")
     for pack, reason in pruned.damaged.items():
         console.line(
             NextStep(

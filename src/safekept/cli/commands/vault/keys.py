@@ -197,11 +197,11 @@ def export_command(output: str, as_json: bool) -> int:
         console.document({"vault": context.places.vault, "written": path})
         console.heading(f"Wrote the key of the vault {path_text(context.places.vault)}")
         console.fact("File", path_text(path))
-        console.line("Whoever has this file can read everything in the vault")
+        console.line("Anyone with this file can read everything in the vault")
         return 0
     console.document({"vault": context.places.vault, "key": secret.text})
     if not as_json:
-        console.say("Whoever has this key can read everything in the vault; it is also your restic password")
+        console.say("Anyone with this key can read everything in the vault; it is also your restic password")
     console.verbatim(secret.text)
     return 0
 

@@ -28,7 +28,7 @@ def open_command(as_json: bool) -> int:
     stores = open_stores(context)
     console.document({"stores": [one.as_dict() for one in stores]})
     console.heading(
-        "The stores are open: whoever is you can delete them" if stores else "No store is here yet"
+        "The stores are open: any program of yours can delete them" if stores else "No store is here yet"
     )
     _show(console, stores)
     if any(one.state == "open" for one in stores):

@@ -142,7 +142,7 @@ def _host_key(place: str, host: Host, changed: bool) -> HostKeyRefused:
             f"The server at `{place}` shows another key than the one in known_hosts",
             kept=f"Nothing was sent to it. {WHOLE}",
             next_steps=(
-                "Ask whoever runs that server whether its key was changed; if not, trust nothing there",
+                "Ask those who run that server whether its key was changed; if not, trust nothing there",
                 f"Only if it was: take the old key out with `ssh-keygen -R '{_known_name(host)}'`, "
                 f"then connect once with `ssh {_hint(host)}` and compare the fingerprint",
             ),

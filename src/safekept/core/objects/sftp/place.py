@@ -256,7 +256,7 @@ class SftpObjects(ObjectStore):
             except Taken:
                 if not replace:
                     raise
-                advice = "Have it taken away on that server, by somebody who may"
+                advice = "Have it removed by someone who may delete files on that server"
                 raise refused(self.location, f"replace `{name}`", "it can only be added to", advice) from None
             raise self._explained(channel, "write there", refusal, 0) from None
         # Where it may not be removed either, it stays: another name of the same file.

@@ -153,7 +153,7 @@ def _shadows(name: str, trees: Sequence[str], owners: Mapping[str, str]) -> tupl
     found = tuple(tree for tree in trees if tree in wanted or owners.get(tree) in wanted)
     odd = [tree for tree in found if tree in owners and not tree.startswith("sqlite_autoindex_")]
     if odd:
-        raise NotLean(f"`{odd[0]}` is an index of somebody else on it")
+        raise NotLean(f"`{odd[0]}` is an index that another program put on it")
     if name + "_docsize" not in found:
         raise NotLean("it keeps no sizes, so its rows cannot be compared with their source")
     return found
@@ -178,7 +178,7 @@ def _by_recipe(
     if wanted - there:
         raise NotLean("a trigger that feeds it is missing or was changed")
     if feeding - wanted:
-        raise NotLean("a trigger that nobody knows writes to it")
+        raise NotLean("an unknown trigger writes to it")
     origin, key = quoted(recipe.source), quoted(recipe.key)
     differs = " OR ".join(
         f"content.c{number} IS NOT ({expression})"
@@ -205,7 +205,7 @@ def _external(
 ) -> Derived:
     source = options.get("content")
     if source is None:
-        raise NotLean("it holds its own text, and nobody knows where that came from")
+        raise NotLean("it holds its own text, of unknown origin")
     if not source:
         raise NotLean("its text is kept nowhere, so it cannot be rebuilt")
     if source not in tables or _MODULE.match(tables[source]):

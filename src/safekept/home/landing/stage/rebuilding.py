@@ -177,7 +177,7 @@ class _Rebuild:
     def _no_room(self) -> NoRoom:
         free = free_bytes(os.path.dirname(self.path))
         return NoRoom(
-            f"The disk is full: the search index of `{self.name}` could not be made anew, "
+            f"The disk is full: the search index of `{self.name}` could not be rebuilt, "
             f"{free:,} bytes are free",
             kept="The home is as it was; what was staged has been removed",
             next_steps=(
@@ -194,7 +194,7 @@ class _Rebuild:
 def not_rebuilt(path: str, table: str, why: str) -> SearchNotRebuilt:
     index = f"The search index `{table}` of `{path}`" if table else f"The search index of `{path}`"
     return SearchNotRebuilt(
-        f"{index} could not be made anew: {why}",
+        f"{index} could not be rebuilt: {why}",
         kept="The home is as it was; what was staged has been removed",
         next_steps=(
             NextStep("import", ("FILE", "--without-search"), before="Restore everything but the index:"),

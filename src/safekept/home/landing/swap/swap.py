@@ -197,7 +197,7 @@ class Swap:
         try:
             self._into_place(step, vacant=vacant)
         except FileExistsError:
-            raise refuse_held(step.entry, [], "it was made anew while the landing was under way") from None
+            raise refuse_held(step.entry, [], "it was made again while the landing was under way") from None
 
     def _note_change(self, step: Step, there: bool) -> None:
         """Somebody made or removed the file since the record was written: taking back must know."""

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 @click.option(
     "--lean",
     is_flag=True,
-    help="Leave out search indexes that an import can make anew; Hermes's own import would not make them.",
+    help="Leave out search indexes that an import can rebuild; Hermes's own import would not make them.",
 )
 @click.option("--dry-run", is_flag=True, help="Show exactly what would be taken and left out; write nothing.")
 @common_options
@@ -252,7 +252,7 @@ def _show_result(console: Console, result: BackupResult, named: list[str], again
     if written.seal is not None:
         _show_seal(console, written.seal, opens)
     else:
-        console.fact("Not sealed", "whoever has this file can read all of it, keys such as in `.env` too")
+        console.fact("Not sealed", "anyone with this file can read all of it, keys such as in `.env` too")
     console.fact("Time", time_text(written.seconds))
     show_census(console, result.facts.census)
     for path in result.rotated:

@@ -52,7 +52,7 @@ def command(output: str, protect: bool, as_json: bool) -> int:
             "", NextStep("backup", ("--seal", pair.public), before="for the machine that makes archives:")
         )
         console.fact("Private", path_text(path) + (", protected by the passphrase" if protect else ""))
-        console.fact("", "keep it elsewhere, and twice: without it nobody opens what was sealed to it")
+        console.fact("", "keep it elsewhere, and twice: without it what was sealed to it cannot be opened")
         console.fact("", "where it lies, archives can be read; a server that only backs up needs none of it")
     else:
         console.verbatim(pair.text.rstrip())

@@ -50,7 +50,9 @@ _REASONS = {
     "--now", is_flag=True, help="For good: nothing that was dropped, now or before, can be brought back."
 )
 @click.option(
-    "--undo", is_flag=True, help="Bring back whatever was dropped and is still kept, whoever dropped it."
+    "--undo",
+    is_flag=True,
+    help="Bring back all that was dropped and is still kept, by anyone.",
 )
 @click.option("-f", "--force", "--yes", "force", is_flag=True, help="Do not ask; the plan is carried out.")
 @click.option("--dry-run", is_flag=True, help="Show the plan; change nothing.")

@@ -62,7 +62,7 @@ def show(console: Console, found: CheckpointStatus, limit: int) -> None:
     if found.damage.packs:
         packs = count_text(len(found.damage.packs), "pack")
         console.fact("Damage", f"{packs} of the store cannot be trusted: {found.damage.what}")
-        console.fact("", "points that need them may be lost; every project is stored anew at its next turn")
+        console.fact("", "points that need them may be lost; each project is stored again at its next turn")
     for archive in found.legacy:
         names = count_text(len(archive.repositories), "older repository", "older repositories")
         console.fact(

@@ -211,7 +211,7 @@ def prune_command(
 
     Only what was forgotten three days ago is deleted, or at once with `--now` and where the disk is nearly
     full. Nothing that any other snapshot needs is touched. Exit code 3: a damaged pack had to stay, or the
-    disk was too full to pack anything anew.
+    disk was too full to repack anything.
     """
     _, context, console = start(as_json)
     place = context.locate(home, layout, existing=False)
@@ -236,13 +236,13 @@ def prune_command(
     console.heading(f"Freed {size_text(pruned.bytes_freed)}", not pruned.damaged and not pruned.no_room)
     console.fact("Forgotten", count_text(len(ids), "quick snapshot"))
     console.fact("Deleted", count_text(pruned.snapshots, "forgotten snapshot"))
-    console.fact("Packs", f"{pruned.packs_deleted:,} deleted, {pruned.packs_repacked:,} packed anew")
+    console.fact("Packs", f"{pruned.packs_deleted:,} deleted, {pruned.packs_repacked:,} repacked")
     if ids and not now and not plan.grace_waived:
         until, names = date_text(time.time() + GRACE), (one[:8] for one in ids)
         call = console.command("snapshot", "forget", "--undo", *names, *named_home(home, layout))
         console.fact("Kept", f"until {until}; call back: `{call}`")
     if pruned.no_room:
-        console.fact("Note", "the disk was too full to pack anything anew; what could be deleted was")
+        console.fact("Note", "the disk was too full to repack anything; what could be deleted was")
     for name, reason in sorted(pruned.damaged.items()):
         console.fact("Damaged", f"pack {name[:12]} stays as it is: {reason}")
     return 3 if pruned.damaged or pruned.no_room else 0
