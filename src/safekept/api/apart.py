@@ -1,7 +1,7 @@
 """Work that opens or replaces databases of a home, done in a process of its own.
 
 The program that calls may be the agent, with its database open. A process that closes any descriptor of a
-database loses its own locks on it, and takes its own handle for nobody's: it would replace the file under
+database loses its own locks on it, and does not know its own handle: it would replace the file under
 itself, and every later row would go with the old one. From another process the program is seen as what it
 is, a user of the database, and what it has open is brought back through SQLite under its hands.
 """
@@ -133,7 +133,7 @@ def main() -> None:
     try:
         write_all(output, answer)
     except BrokenPipeError:
-        os._exit(1)  # nobody waits for it any more; what was done is done, and in the journal
+        os._exit(1)  # nothing waits for it any more; what was done is done, and in the journal
     os._exit(0)
 
 

@@ -57,7 +57,7 @@ class Turn:
         )
 
     def before_shell(self, directory: PathLike | None = None, *, reason: str = "") -> Protected:
-        """Call before a command whose changes nobody can foresee: the whole project is kept.
+        """Call before a command whose changes cannot be foreseen: the whole project is kept.
 
         >>> with safekept.Checkpoints(project).turn("session-1") as turn:
         ...     kept = turn.before_shell(reason="before make clean")

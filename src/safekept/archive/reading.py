@@ -22,7 +22,7 @@ from .zip.records import CENTRAL, CENTRAL_SIGNATURE, COMMENT, END_SIGNATURE, LOC
 
 # Tells cheaply whether a file is one of our archives, and what its manifest says. Used to decide what
 # may be rotated away, so it answers None whenever it is not sure. A sealed archive says nothing by
-# itself; whoever remembers the ones it made knows them again by their fingerprint.
+# itself; a caller that remembers the ones it made knows them again by their fingerprint.
 
 _NAME = HEAD.encode()
 _ENDS = 4096

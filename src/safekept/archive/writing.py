@@ -58,7 +58,7 @@ def write_archive(
     """Write `source` to `path` as `form` ("zip" or "tar.zst"); it appears whole and proven, or not at all.
 
     `head` holds the facts known beforehand, `closing()` those known once everything was read; `judged`
-    has the remarks as somebody means them. An incomplete archive goes to `when_incomplete` if that is given.
+    has the remarks without what was meant. An incomplete archive goes to `when_incomplete` if that is given.
     With `replace=False` a file that has the name already stays, and the archive takes the next free one.
     Under a `seal` nothing of it is on the disk in the clear, at no time.
     """

@@ -37,7 +37,7 @@ _BRACKETS = re.compile(r"[\[\]{}]")
 def compose(text: str) -> Any:
     """The root node of a document, or None where it is empty.
 
-    Raises ValueError if it is not YAML, or more of it than anybody's settings are.
+    Raises ValueError if it is not YAML, or more of it than settings ever are.
     """
     from ruamel.yaml import YAML
     from ruamel.yaml.composer import Composer

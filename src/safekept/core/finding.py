@@ -82,7 +82,7 @@ class Finding:
 
     @property
     def counts(self) -> bool:
-        """Whether it keeps anybody from a rung of the ladder."""
+        """Whether it keeps the user from a rung of the ladder."""
         return self.level in LADDER
 
     @property

@@ -169,7 +169,7 @@ def locked_journal(path: str) -> Iterator[int]:
 def put_before(path: str, earlier: Callable[[], Iterable[bytes]]) -> int:
     """Put what was written earlier before what is there; how many pieces. OSError.
 
-    In the file itself and under its lock: whoever appends meanwhile waits, and loses no line.
+    In the file itself and under its lock: another writer waits meanwhile, and loses no line.
     """
     private_directory(os.path.dirname(path))
     with locked_journal(path) as descriptor:

@@ -34,7 +34,7 @@ def process_lock(path: str, doing: str, wait: float = 0.0, *, remove: bool = Fal
     """Hold a lock that dies with this process.
 
     Raises AlreadyRunning, naming the holder, when another living process has it after `wait` seconds.
-    With `remove` the file goes while the lock is still held; whoever was waiting for it sees that what he
+    With `remove` the file goes while the lock is still held; one that was waiting for it sees that what it
     got is no longer what the name means, and takes the lock again.
     """
     private_directory(os.path.dirname(path))
@@ -72,7 +72,7 @@ def process_lock(path: str, doing: str, wait: float = 0.0, *, remove: bool = Fal
 
 
 def _open_own(path: str) -> int:
-    """The lock's file, made where there is none. It is written into, so it must be nobody else's: no link,
+    """The lock's file, made where there is none. It is written into, so it must be our own: no link,
     no second name of another file, no pipe."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
@@ -149,8 +149,8 @@ def lock_is_held(path: str) -> bool:
 def in_turn(directory: str, wait: float = 2.0) -> Iterator[None]:
     """Read and write again what lies in a directory, one process after the other.
 
-    For small records, of which the last one written must not undo the one before it. Whoever does not get
-    its turn in time goes on all the same: a stopped process stops no other.
+    For small records, of which the last one written must not undo the one before it. A caller whose turn
+    does not come in time goes on all the same: a stopped process stops no other.
     """
     descriptor = -1
     with contextlib.suppress(OSError):

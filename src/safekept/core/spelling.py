@@ -52,7 +52,7 @@ def shell_words(line: str) -> list[str]:
 
 
 def near_names(names: Iterable[str], typed: str, most: int = 3) -> list[str]:
-    """What somebody may have meant who typed a name that is not there, best first: paths and the directories
+    """What a person may have meant who typed a name that is not there, best first: paths and the directories
     above them. The same name in other letters, deeper, or without its ending comes alone; else what is
     spelt nearly so, part by part, or has nearly the same last part."""
     found: dict[bool, list[tuple[float, int, str]]] = {}

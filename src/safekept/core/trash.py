@@ -155,7 +155,7 @@ def weight(path: str) -> int:
 
 
 def _make_base(base: str) -> None:
-    """A real directory of this user's: nobody can lure us elsewhere by putting a link there first."""
+    """A real directory of this user's: no link that another user put there first leads us elsewhere."""
     private_directory(base)
     facts = os.lstat(base)
     if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.geteuid():

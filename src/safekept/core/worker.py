@@ -1,7 +1,7 @@
 """A thread whose end can be trusted, and hashing on a thread beside other work.
 
 `Thread.join` interrupted by Ctrl-C takes the thread for ended while it runs on (CPython up to 3.12).
-Whoever then closes descriptors or removes directories does so under the feet of a thread that still
+A caller that then closes descriptors or removes directories does so under the feet of a thread that still
 writes, so every thread of ours is waited for by an event that it sets itself as its last act.
 """
 

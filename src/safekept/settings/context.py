@@ -27,7 +27,7 @@ Value = TypeVar("Value")
 class OnDemand(Mapping[str, Value]):
     """As if all of it were read at the start; a bad file is an error at the first use.
 
-    `one`: reads a single one, the same as is in all, for whoever asks for no more; None where it cannot say.
+    `one`: reads a single one, the same as is in all, for one that asks for no more; None where it cannot say.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ _LONGEST_ACTOR = 60
 
 def context_of(settings: Settings, *, source: str = "", actor: str = "") -> UserContext:
     """The user's side of every action. `source`: another vault to read from. `actor`: who acts, where
-    the environment does not say it; a person if nobody does."""
+    the environment does not say it; a person if nothing does."""
     refuse_newer_state(settings.data_directory)
     own = os.path.join(settings.config_directory, "layouts")
     key_file = settings.path("vault.key_file", os.path.join(settings.config_directory, "vault.key"))

@@ -127,7 +127,7 @@ def default_settings(environment: Mapping[str, str]) -> Settings:
 
 
 def _refuse_others(*places: str) -> None:
-    """As root: settings are obeyed and records acted on, so nobody else may be able to write them."""
+    """As root: settings are obeyed and records acted on, so no other user may be able to write them."""
     for place in places:
         if (owner := foreign_owner(place)) is not None:
             sudo = "sudo " if owner.in_front.startswith("sudo") else ""

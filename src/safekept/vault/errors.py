@@ -4,7 +4,7 @@ SafekeptError
 ├── NoSuchVault        10  nothing there
 ├── VaultHalfMade       1  keys or data, but no config: an init was cut short, or the config was lost
 ├── VaultExists         1  an init where a vault is already
-├── VaultLocked        11  somebody else works on it (may be tried again)
+├── VaultLocked        11  another program works on it (may be tried again)
 ├── LockLost            1  our own lock ran out or was taken away: the work stopped in time
 ├── WrongKey           12  no key file opens with this passphrase or key
 ├── NoSuchKey           1  a key id that names none, or several

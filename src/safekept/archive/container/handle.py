@@ -145,7 +145,7 @@ _ENDINGS = (".zip", ".tar", ".tgz", ".gz", ".zst", ".xz", ".bz2", ".age")
 
 
 def _meant(path: str) -> tuple[NextStep, ...]:
-    """The archives beside it that somebody may have meant: spelt nearly so, or the same with a date after it,
+    """The archives beside it that may have been meant: spelt nearly so, or the same with a date after it,
     the newest date first."""
     directory, typed = os.path.split(os.path.abspath(path))
     try:

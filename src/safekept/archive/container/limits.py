@@ -53,7 +53,7 @@ class Budget:
         self.path, self.stored, self.limits = path, max(stored, 1), limits
         self.count = 0
         self.total = 0
-        self.own = False  # the archive says that it is ours, as anybody's can
+        self.own = False  # the archive says that it is ours, as any can
 
     def add(self, size: int) -> None:
         self.count += 1
@@ -100,7 +100,7 @@ class Delivered:
 
 
 # Which names may come out of an archive. A name that could land outside the target, hide another one, or
-# be written through a link is never handed on: the whole archive is refused, since nobody makes such a
+# be written through a link is never handed on: the whole archive is refused, since no program makes such a
 # name by accident.
 
 _DRIVE = re.compile(r"[A-Za-z]:")
@@ -181,7 +181,7 @@ class ArchiveNames:
         self.kinds: dict[str, Kind] = {}
 
     def add(self, name: str, kind: Kind) -> bool:
-        """Note a name; False for a directory listed twice, which harms nobody."""
+        """Note a name; False for a directory listed twice, which is harmless."""
         if name in self.kinds:
             if kind is Kind.DIRECTORY and self.kinds[name] is Kind.DIRECTORY:
                 return False

@@ -73,7 +73,7 @@ class Record:
 
     @property
     def database_facts(self) -> DatabaseFacts | None:
-        """What was found of the database when it was stored; anybody can write such a line."""
+        """What was found of the database when it was stored; such a line can be forged."""
         if self.database is None:
             return None
         state, method = self.database.get("state"), self.database.get("method")
@@ -104,7 +104,7 @@ class Record:
 
 
 def parse_records(archive: str, chunks: Iterable[bytes], limit: int) -> Iterator[Record]:
-    """The records of `entries.jsonl`; every field is checked, since anybody can write such a file."""
+    """The records of `entries.jsonl`; every field is checked, since such a file can be forged."""
     rest, count = b"", 0
     for chunk in chunks:
         lines, newline, rest = (rest + chunk).rpartition(b"\n")

@@ -35,7 +35,7 @@ def document_keys(texts: Sequence[str], user_home: str) -> list[AgeRecipient | S
 
 
 def seal_document(data: bytes, keys: Sequence[AgeRecipient | SshRecipient]) -> bytes:
-    """Sealed in the format of age: whoever holds one of the private keys opens it with `age -d`."""
+    """Sealed in the format of age: a holder of one of the private keys opens it with `age -d`."""
     return sealed_bytes(data, keys)
 
 

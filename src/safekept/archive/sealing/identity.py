@@ -23,15 +23,15 @@ class Identity:
     files: tuple[str, ...] = ()  # age identities (protected or not) and SSH private keys
     ssh_directory: str = ""  # where ssh keeps its own; tried when something is sealed to an SSH key
     environment: Mapping[str, str] = field(default_factory=dict)  # for gpg and ssh-keygen
-    ask: Ask | None = None  # ask(question, new) -> a passphrase; None where nobody can be asked
+    ask: Ask | None = None  # ask(question, new) -> a passphrase; None where no person can be asked
     #: Whether `ask` answers without a person, so that it may unlock the keys of gpg's agent, too.
     unattended: bool = False
-    tries: int = 1  # how often somebody may type a passphrase; whoever answers by itself says the same again
+    tries: int = 1  # how often a person may type a passphrase; a command says the same again
 
     def opened(self, question: str, opening: Callable[[str], Opened]) -> Opened:
         """What `opening` makes of the passphrase that is the answer; asked for again while it is a wrong one.
 
-        The caller has made sure that there is somebody to ask. Raises WrongPassphrase after the last try.
+        The caller has made sure that there is a person to ask. Raises WrongPassphrase after the last try.
         """
         assert self.ask is not None
         asked = question
@@ -45,7 +45,7 @@ class Identity:
         raise AssertionError("asked at least once")
 
     def opened_file(self, path: str, opening: Callable[[str], Opened]) -> Opened:
-        """The same for a sealed file, where perhaps nobody can be asked."""
+        """The same for a sealed file, where perhaps no person can be asked."""
         if self.ask is None:
             raise IdentityNeeded(
                 f"`{path}` is sealed with a passphrase, and none was given "

@@ -1,6 +1,6 @@
 """Clear text that can only be had from front to back, made readable by position, proven beforehand.
 
-OpenPGP authenticates a message at its end, so what comes before is nobody's word yet. The whole stream is
+OpenPGP authenticates a message at its end, so what comes before is not proven yet. The whole stream is
 therefore run once with nothing released: a hash of every mebibyte is kept, and the verdict at the end is
 awaited. Later runs give a mebibyte away only if it is the one that was proven. Memory is the same for
 any size; positions that were passed cost a new run, so readers go through such a stream in its order.

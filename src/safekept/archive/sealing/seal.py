@@ -222,7 +222,7 @@ def sealed_kind(handle: Handle) -> str:
 
 
 def needs_key_file(path: str) -> bool:
-    """Whether a file opens with somebody's age key: not with a passphrase, nor by gpg's own keys."""
+    """Whether a file opens with an age key: not with a passphrase, nor by gpg's own keys."""
     handle = open_handle(path)
     try:
         return sealed_kind(handle) == "age" and b"\n-> scrypt " not in handle.start(_HEAD)

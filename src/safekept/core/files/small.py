@@ -90,7 +90,7 @@ def is_short(path: str | bytes, most: int = USUAL) -> bool:
 def read_document(path: str, parse: Callable[[Any], T], otherwise: T, *, strict: bool = False) -> T:
     """What `parse` makes of the document in a file of ours; `otherwise` where there is none that fits.
 
-    With `strict` a file that is there and cannot be read is an OSError: for whoever would write it again.
+    With `strict` a file that is there and cannot be read is an OSError: for one that writes it again.
     """
     try:
         return parse(json.loads(read_regular(path, _LARGEST)))

@@ -65,7 +65,7 @@ def scp_address(text: str, *, alias: bool = False) -> str:
 def is_address(text: str) -> bool:
     """Whether this is an address of a place, and not a path or a name.
 
-    Also one that nobody here understands (`http://…`): it must come out as that, not as an odd path.
+    Also one that is not understood here (`http://…`): it must come out as that, not as an odd path.
     """
     return text.startswith(tuple(SCHEMES)) or _ADDRESS.match(text) is not None
 

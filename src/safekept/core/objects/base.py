@@ -3,7 +3,7 @@
 What every place promises, and `tests/contract` proves:
 
 * A name is a relative path (`data/ab/ab12…`, `archives/host/NAME`); `valid_name` says which are allowed.
-* A write is whole when it returns, and as durable as the place can make it, or it did not happen: nobody
+* A write is whole when it returns, and as durable as the place can make it, or it did not happen: no reader
   ever reads part of an object under its name. Without `replace` a name that is taken is refused with
   Taken, and what is there is not touched. A write never makes the place itself: a drive that is not
   mounted or a bucket that is gone is PlaceMissing, and only `create` makes a missing root.

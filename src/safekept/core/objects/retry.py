@@ -130,7 +130,7 @@ class PatientObjects(ObjectStore):
         self._try(self.place.create)
 
     def list(self, prefix: str = "") -> Iterator[Stored]:
-        # Whoever can write there can give a thing any name; what none of ours has is nobody's business here.
+        # Others who can write there can give a thing any name; what is not named as ours is left alone.
         yield from self._try(lambda: [one for one in self.place.list(prefix) if valid_name(one.name)])
 
     def directories(self, prefix: str = "") -> Iterator[str]:

@@ -17,7 +17,7 @@ from typing import NoReturn
 from .child import USUAL_PATH
 from .ownership import Owner, chosen_by
 
-#: For users without a home directory of their own: each has one here, which nobody else can look into.
+#: For users without a home directory of their own: each has one here, closed to all others.
 STORES = "/var/lib/safekept-projects"
 #: How the terminal is, and the language that root reads; nothing that could change what is done.
 _KEPT = ("TERM", "COLUMNS", "LINES", "NO_COLOR", "LANG", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "TZ")
@@ -33,7 +33,7 @@ def own_place(owner: Owner) -> str:
     if with_home and os.stat(owner.home).st_uid == owner.uid and chosen_by(owner.home, owner.uid):
         return owner.home
     place = os.path.join(STORES, str(owner.uid))
-    # Root's own names all the way: nobody can have put a link there.
+    # Root's own names all the way: no user can have put a link there.
     os.makedirs(os.path.dirname(STORES), exist_ok=True)
     for directory, mode in ((STORES, 0o711), (place, 0o700)):
         with contextlib.suppress(FileExistsError):

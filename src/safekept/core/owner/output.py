@@ -1,6 +1,6 @@
 """What root writes where others can write, too: through directories that are held open, never over a link.
 
-Whoever can write to a directory on the way can put a link there, or exchange one while root looks elsewhere.
+Users who can write to a directory on the way can put a link there, or exchange one while root looks away.
 So root goes to the place one directory at a time, follows only its own links, and writes by the directory
 that is open.
 """
@@ -27,7 +27,7 @@ class OutputOfAnother(SafekeptError):
 def held_output(path: str) -> Iterator[str]:
     """The name under which a file is to be written: `path`, or for root the same place by an open directory.
 
-    Raises OutputOfAnother where a link of somebody else is in the way, or something of somebody else has
+    Raises OutputOfAnother where a link of another user is in the way, or something of theirs has
     the name already. A file of root's is replaced as ever.
     """
     path = os.path.abspath(path)

@@ -1,7 +1,7 @@
 """Whose a place is, and so in whose name root may work there.
 
-Whoever owns a directory decides where every path through it leads. So the first directory or link on the
-way that belongs to another user than root decides: from there on the path is that user's. Nobody can
+The owner of a directory decides where every path through it leads. So the first directory or link on the
+way that does not belong to root decides: from there on the path is that user's. No one can
 change this answer from below, because everything before it is root's.
 """
 
@@ -84,7 +84,7 @@ def _anybody_can_swap(facts: os.stat_result) -> bool:
 
 
 def owned_by_us(facts: os.stat_result) -> bool:
-    """Whether nobody else made this, and so nobody else chose what it says or where it leads.
+    """Whether no other user made this, and so no other chose what it says or where it leads.
 
     What root made counts for everybody. For root, what others can write does not count: some filesystems
     have no rights to show, but root's own records lie on none of them.

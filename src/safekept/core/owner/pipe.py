@@ -52,7 +52,7 @@ class OwnerPipe:
     ) -> tuple[Any, bytes]:
         """Ask, and answer with `handlers` whatever the other side wants to know before it can answer.
 
-        Ctrl-C or an end of the time may come in the middle of a word. The line is then `broken`: nobody
+        Ctrl-C or an end of the time may come in the middle of a word. The line is then `broken`: no one
         can say any more which answer belongs to which question.
         """
         with self._turn:
@@ -100,7 +100,7 @@ class OwnerPipe:
             name, arguments = head
             known = next((one for one in reversed(self._answers) if name in one), None)
             if known is None:
-                raise ValueError(f"nobody here answers `{name}`")
+                raise ValueError(f"nothing here answers `{name}`")
             answer, body = known[name](*arguments)
         except PipeClosed:
             raise

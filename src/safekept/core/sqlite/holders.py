@@ -3,7 +3,7 @@
 Opening and closing a database as a plain file drops this process's own locks on it, so nothing
 here does. The kernel's lists of open files and of locks are read instead. A process whose files may not be
 listed counts as a holder when its command line names the database's directory, and where nothing can be
-listed there is a holder that nobody knows: unknown means held.
+listed there is an unknown holder: unknown means held.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Putting a database back into one that is in use: through SQLite, into the same inode.
 
 A file that is replaced or unlinked under a running agent leaves the agent writing into a file
-nobody will ever see again (Hermes #101734), or into a mix of two (#95531). So the new content goes
-in as one transaction of SQLite: whoever has the database open sees the old state, then the new
+that is never seen again (Hermes #101734), or into a mix of two (#95531). So the new content goes
+in as one transaction of SQLite: a program that has the database open sees the old state, then the new
 one. Killed half way, SQLite rolls it back.
 """
 
@@ -31,7 +31,7 @@ _COUNTER = 24  # where the header counts the transactions of a database with a r
 
 
 class Watch:
-    """Whether anybody else committed since `begin`."""
+    """Whether another program committed since `begin`."""
 
     def __init__(self, connection: sqlite3.Connection, descriptors: Descriptors) -> None:
         self._connection, self._descriptors = connection, descriptors
@@ -58,7 +58,7 @@ class Watch:
 
     @contextlib.contextmanager
     def writers_out(self) -> Iterator[None]:
-        """Nobody else can commit within the `with`, and everybody can read; sqlite3.Error past the wait."""
+        """No other can commit within the `with`, and all can read; sqlite3.Error past the wait."""
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -112,7 +112,7 @@ def restore_into(
 ) -> None:
     """Make `live` hold what `staged` holds, as one transaction, in the same inode.
 
-    `ready` is called at the last moment before the transaction, `before` once inside it, when nobody else
+    `ready` is called at the last moment before the transaction, `before` once inside it, when no other
     can commit any more. In WAL mode the old content can still be read then, so that what it captures is
     exactly what is replaced; with a rollback journal it can only look (`watch`). If one of them raises,
     the live database is as it was.
@@ -173,7 +173,7 @@ def _page_size(source: sqlite3.Connection, live: str) -> int:
 
 
 def _refuse_other_page_size(target: sqlite3.Connection, live: str, page_size: int, deadline: float) -> None:
-    """In WAL mode the page size of a database is fixed for as long as anybody has it open."""
+    """In WAL mode the page size of a database is fixed for as long as a program has it open."""
     import sqlite3
 
     limit = time.monotonic() + deadline
@@ -236,7 +236,7 @@ def _copy(
 
 
 def _shrink_log(target: sqlite3.Connection) -> None:
-    """Give the room of a log that just took the whole database back, if nobody is in the way."""
+    """Give the room of a log that just took the whole database back, if no other is in the way."""
     import sqlite3
 
     with contextlib.suppress(sqlite3.Error):

@@ -1,7 +1,7 @@
 """Which safekept this is, to the commit: two builds of one version are distinguished.
 
 A wheel brings the commit that it was built from. In a checkout git's own files say it; git itself is not
-run, since somebody else may have written its settings there.
+run, since others may have written its settings there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What root does in somebody's home, done by that somebody: the doors of this room, answered by a child."""
+"""What root does in another user's home, done by that user: the doors of this room, answered by a child."""
 
 from typing import TYPE_CHECKING
 

@@ -25,7 +25,7 @@ _DOCUMENTS = ("sections", "json", "yaml", "yaml-sections")
 _VARIABLES = ".env"
 KEYS = Count("keys", (), "variables")
 _VARIABLE = re.compile(r"^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(\S)", re.MULTILINE)
-#: Items whose names tell nobody's secrets and help to see what is gone.
+#: Items whose names tell no secrets and help to see what is gone.
 _NAMED = ("yaml-sections", "variables")
 #: A text that lost this part of itself was cut short, whatever the number of its entries.
 _CUT = 0.5

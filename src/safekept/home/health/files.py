@@ -1,4 +1,4 @@
-"""Files that are gone, empty, or full of zero bytes where they had content; and what nobody may enter.
+"""Files that are gone, empty, or full of zero bytes; and directories that cannot be entered.
 
 What an agent would miss counts: persona, memories, secrets, settings, skills. Its history is tidied up by
 the agent itself, so there only a fall beyond the ordinary is a loss.
@@ -122,7 +122,7 @@ def _gone(examination: Examination, gone: list[str]) -> None:
 
 
 def _mass(examination: Examination, worth: str, gone: list[str]) -> None:
-    """Plugins and hooks that are gone as a whole; elsewhere, so many files that nobody tidied up."""
+    """Plugins and hooks that are gone as a whole; elsewhere, so many files that it was no tidying up."""
     recorded = Counter(
         _unit(examination, path, worth)
         for path in _paths(examination)

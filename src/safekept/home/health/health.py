@@ -122,7 +122,7 @@ def _profiles(examination: Examination) -> None:
 
 
 def _owner(examination: Examination) -> None:
-    """The home, or files in it, belong to somebody else: the agent cannot write them any more."""
+    """The home, or files in it, belong to another user: the agent cannot write them any more."""
     recorded, seen = examination.recorded, examination.since
     fix = f"chown -hR {recorded.owner[0]}:{recorded.owner[1]} {shell_word(recorded.home)}"
     fix = fix if os.geteuid() == 0 else f"sudo {fix}"
@@ -147,7 +147,7 @@ def _owner(examination: Examination) -> None:
 
 
 def _closed(examination: Examination) -> None:
-    """Directories that nobody may enter: the outermost of each; what lies in them is unknown, not gone."""
+    """Directories that cannot be entered: the outermost of each; what lies in them is unknown, not gone."""
     recorded, closed = examination.recorded, dict(examination.since.closed)
     if closed and not os.access(recorded.home, os.X_OK):
         closed = {"": "Permission denied"}

@@ -1,6 +1,6 @@
 """A quick look at a home: does it still have what its last snapshot counted, and are its databases databases?
 
-This is done each time somebody asks for the status. Settings and databases are read only where they changed
+This is done each time the status is asked for. Settings and databases are read only where they changed
 since the snapshot, and what takes too long for that, or is locked, is named as not read. Unknown is never
 zero: what is a link or cannot be read says nothing about loss.
 """
@@ -50,7 +50,7 @@ class QuickLook:
     _rows: dict[str, dict[str, int] | None] = field(default_factory=dict)
 
     def unchanged(self, path: str) -> bool:
-        """Whether a file is as it was then. Nobody can set the time of its last change back."""
+        """Whether a file is as it was then. The time of its last change cannot be set back."""
         for name in (path, path + "-wal"):
             facts = _look(os.path.join(self.home, name))
             if facts is None:
@@ -88,7 +88,7 @@ class QuickLook:
 def count_now(home: str, layout: Layout, before: Counts, quick: QuickLook | None = None) -> Counts:
     """What is left of each class of which there was any. A profile that is gone is not in the answer.
 
-    Without `quick` settings are read however long that takes, and rows of databases are counted by nobody
+    Without `quick` settings are read however long that takes, and rows of databases are not counted
     here. Where the file itself is gone they are 0.
     """
     found: dict[str, dict[str, int | None]] = {}

@@ -157,7 +157,7 @@ class Examination:
     findings: list[HomeLoss] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # what could not be known: unknown is not lost
     reported: set[str] = field(default_factory=set)  # paths that a finding speaks for already
-    paths: list[str] = field(default_factory=list)  # everything that was recorded, once somebody asked
+    paths: list[str] = field(default_factory=list)  # everything that was recorded, once it was asked for
 
     def found(self, finding: HomeLoss, *paths: str) -> None:
         self.findings.append(finding)

@@ -38,7 +38,7 @@ from .swap.moving import discard
 SUFFIX = ".safekept"
 INTENT, LANDED, TAKEN_BACK = "plan.jsonl", "landed.jsonl", "taken-back.jsonl"
 
-#: Seconds to wait for whoever fills search indexes: it holds the lock for moments.
+#: Seconds to wait for the one that fills search indexes: it holds the lock for moments.
 _MOMENTS = 30.0
 _NOT_PERMITTED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
@@ -71,7 +71,7 @@ def not_permitted(error: OSError, home: str, kept: str) -> LandingNotPermitted |
 def place_of(error: OSError, home: str) -> str:
     """What an error is about: its own path where that is a whole one, else the home.
 
-    A name relative to an open directory (`1`, of something staged) tells nobody anything.
+    A name relative to an open directory (`1`, of something staged) says nothing to a reader.
     """
     named = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
     return named if os.path.isabs(named) else home
@@ -224,7 +224,7 @@ def _beside_is_possible(home: str) -> bool:
 
 
 def _ours(path: str) -> bool:
-    """A real directory of this user: nobody can lure us elsewhere by putting a link there first."""
+    """A real directory of this user: no link that another user put there first leads us elsewhere."""
     try:
         facts = os.lstat(path)
     except OSError:
@@ -242,6 +242,6 @@ def _not_ours(path: str) -> AreaNotOurs:
 
 
 def _close(path: str) -> None:
-    """Nobody else may look into it."""
+    """Closed to all others."""
     if stat.S_IMODE(os.lstat(path).st_mode) != 0o700:
         os.chmod(path, 0o700)

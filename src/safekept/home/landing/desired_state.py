@@ -42,7 +42,7 @@ class HomeChanged(SafekeptError):
 
 
 def home_changed(path: str, what: str, kept: str = "The home is as it was") -> HomeChanged:
-    """Somebody else was at work in the home at the same time."""
+    """Another program was at work in the home at the same time."""
     return HomeChanged(
         f"`{path}` {what}",
         kept=kept,

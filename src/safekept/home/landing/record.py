@@ -153,7 +153,7 @@ def read_header(path: str) -> LandingRecord:
 
 
 def _opened(path: str) -> BinaryIO:
-    """A record of ours, open; ValueError for a link, a pipe, a second name, somebody else's file."""
+    """A record of ours, open; ValueError for a link, a pipe, a second name, another user's file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -208,7 +208,7 @@ def _batches(lines: list[bytes], count: int = 2000) -> Iterable[bytes]:
 
 
 # Whether a landing's record says only what a landing of ours can have written. It is acted on without
-# asking anybody, so nothing in it is believed: every field has its kind, every number its range, every
+# asking a person, so nothing in it is believed: every field has its kind, every number its range, every
 # name stays where it belongs. A wrong one is a ValueError, and nothing of it is done.
 
 _OPERATION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")

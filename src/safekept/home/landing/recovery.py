@@ -20,10 +20,10 @@ from .area import INTENT, LANDED, TAKEN_BACK, Area, LandingDirectory, existing_a
 from .record import LandingRecord, read_header
 from .swap.takeback import LandingNotTakenBack, take_back
 
-#: Seconds after which nobody fills an index any more.
+#: Seconds after which an index is no longer filled.
 _FILLED_BY_THEN = 14 * 86400.0
 
-# What a killed landing left behind, seen without touching it: for whoever reports and does not mend.
+# What a killed landing left behind, seen without touching it: for a caller that reports and does not mend.
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Recovered:
 
     operation: str
     outcome: str  # "taken-back", "finished" or "swept"
-    set_aside: list[str] = field(default_factory=list)  # changed since by somebody; kept, not deleted
+    set_aside: list[str] = field(default_factory=list)  # changed since; kept, not deleted
     place: str = ""  # where those are
 
     def as_dict(self) -> dict[str, object]:
@@ -239,8 +239,8 @@ def _unreadable(directory: LandingDirectory) -> LandingNotTakenBack:
 def _check_trust(directory: LandingDirectory, home: str) -> None:
     """Refuse a record that does not belong to this home.
 
-    Its area is ours, so nobody else wrote it; but a home can be moved or copied with its area. What it
-    names outside the home may, as root, be nobody else's.
+    Its area is ours, so no other wrote it; but a home can be moved or copied with its area. What it
+    names outside the home may, as root, belong to no other user.
     """
     header = read_header(directory.record)
     if not trusted(header, home):

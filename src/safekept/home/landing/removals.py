@@ -85,7 +85,7 @@ def _is_file(path: str) -> bool:
 
 
 def _is_replaced(path: str, chosen: Chosen) -> bool:
-    """Whether the source has a file for it: then nobody has to read what stands there."""
+    """Whether the source has a file for it: then what stands there need not be read."""
     item = chosen.items.get(path)
     return item is not None and item.kind is not Kind.DIRECTORY
 

@@ -4,7 +4,7 @@ A note in the landing's own directory says it, written before the landing is com
 home has the database that this landing put there: not after it was taken back or replaced by another one, and
 again when that is taken back.
 
-Whoever fills holds the area's lock for moments only, and has no database of the home open in between. So a
+The filling process holds the area's lock for moments only, and no database of the home in between. So a
 landing finds every database free, and never meets half a transaction of ours.
 """
 
@@ -66,7 +66,7 @@ class SearchNote:
 
 
 def unfilled(home: str) -> list[SearchNote]:
-    """What is left to be filled in this home, oldest first; nothing of a home that is somebody else's."""
+    """What is left to be filled in this home, oldest first; nothing of another user's home."""
     if worker_for(home) is not None:
         return []
     directories = [one for area in existing_areas(home) for one in area.all()]
@@ -122,7 +122,7 @@ def only_filler(home: str) -> Iterator[Sequence[Area]]:
 
 @contextlib.contextmanager
 def no_landing(areas: Sequence[Area], wait: float) -> Iterator[bool]:
-    """Nobody lands meanwhile. Whether the home is whole: not while a landing is half way."""
+    """Nothing lands meanwhile. Whether the home is whole: not while a landing is half way."""
     with contextlib.ExitStack() as stack:
         for area in areas:
             stack.enter_context(area.lock("search", wait))
@@ -131,7 +131,7 @@ def no_landing(areas: Sequence[Area], wait: float) -> Iterator[bool]:
 
 @contextlib.contextmanager
 def no_filling(home: str) -> Iterator[None]:
-    """While somebody looks who has databases open: whoever fills an index of them is none of those."""
+    """While it is asked who has databases open: the one that fills an index does not count."""
     with contextlib.ExitStack() as stack:
         for area in existing_areas(home) if is_filling(home) else ():
             with contextlib.suppress(AlreadyRunning):  # a landing: it is said when this one would begin

@@ -97,7 +97,7 @@ def refuse_outside(paths: list[str]) -> ImportOutsideHome:
 
 
 def _checked(place: str) -> str:
-    """A place outside the home that root may write; with a home of its own, root writes in nobody else's."""
+    """A place outside the home that root may write; with a home of its own, root writes in no other."""
     if (owner := foreign_owner(place)) is not None:
         raise UnsafeTarget(
             f"`{place}` belongs to `{owner.name}`, and the home does not",

@@ -1,6 +1,6 @@
 """The link-safe tree of a landing: what stands in its way has an error of its own.
 
-A link that somebody puts in the way, before or while a landing runs, is refused by name. Where others can
+A link that is put in the way, before or while a landing runs, is refused by name. Where others can
 put things, a directory that is not ours is refused, too.
 """
 

@@ -49,7 +49,7 @@ def undo(home: str, operation: str = "", *, deadline: float = 30.0, listener: Li
     work = Work(home, new_id(), deadline, listener)
 
     def fill(directory: LandingDirectory) -> tuple[DesiredState, None]:
-        choose(home, past.operation)  # again, now that nobody else can land
+        choose(home, past.operation)  # again, now that nothing else can land
         work.clock("stage")
         return _Reverse(record, past.directory, directory).desired(), None
 
@@ -152,7 +152,7 @@ def _header(tree: Tree, path: str) -> bool:
 
 # What taking a landing back would do, as a value that can be shown first. Looking changes nothing. What
 # returns is what the landing replaced or removed and still keeps; what goes is what it created. What
-# somebody changed after it is listed by name: an undo sets that aside with everything else it replaces.
+# was changed after it is listed by name: an undo sets that aside with everything else it replaces.
 
 
 @dataclass(slots=True)

@@ -97,7 +97,7 @@ class Layout:
         return self._secret.covers(path, True) or self._secret.reaches_below(path)
 
     def private(self, path: str) -> bool:
-        """Whether it must land as 0600: every secret, and what else nobody should read."""
+        """Whether it must land as 0600: every secret, and what else is private."""
         return self._private.covers(path)
 
     def executable(self, path: str, mode: int = 0) -> bool:
@@ -250,8 +250,8 @@ def load_layouts(extra: Sequence[str] = ()) -> dict[str, Layout]:
 
 @cache
 def shipped_layout(name: str) -> Layout | None:
-    """One that comes with safekept, whose file is called as it is; None where there is none. Whoever needs
-    one does not pay for reading all."""
+    """One that comes with safekept, whose file is called as it is; None where there is none. To need one
+    does not cost reading all."""
     file = f"{name}.toml"
     if file not in _files(SHIPPED):
         return None

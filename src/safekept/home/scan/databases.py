@@ -117,10 +117,10 @@ class HeaderReader:
             os.close(descriptor)
 
     def _ask(self, path: bytes) -> bytes:
-        """By the helper; where it does not answer, by another one. Nobody answers: it may be a database.
+        """By the helper; where it does not answer, by another one. No answer: it may be a database.
 
         Then it is captured as one, within deadlines of its own. Taken for a plain file it would be read while
-        somebody writes to it.
+        it is being written.
         """
         for _ in range(2):
             if (answer := self._asked_once(path)) is not None:

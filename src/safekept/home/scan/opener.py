@@ -48,7 +48,7 @@ class Opener:
         self.check, self.lean = check, lean
 
     def plain(self, path: str, inode: int) -> Content:
-        """A plain file that nobody counts; one that turns out to be a database is captured.
+        """A plain file that is not counted; one that turns out to be a database is captured.
 
         A database whose size is odd was cut short: no name and no size told the scan, its first
         bytes do. An import looks at them too, so both call the same files databases.

@@ -47,7 +47,7 @@ class Link(NamedTuple):
         try:
             real = os.path.realpath(self.full)
         except OSError:
-            return False  # swapped while we looked: nobody knows where it leads
+            return False  # swapped while we looked: where it leads is unknown
         return any(real == place or real.startswith(place.rstrip("/") + "/") for place in places)
 
     def remark(self, layout: Layout) -> Remark:

@@ -1,7 +1,7 @@
 """A live home as a Source: what is selected as entries, everything else as remarks.
 
 `scan` decides nothing while it reads: iterating again, or measuring, selects by the same rules, so
-a dry run shows exactly what a run would take. Content is opened late, by whoever consumes it.
+a dry run shows exactly what a run would take. Content is opened late, by its consumer.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class Scan:
         return self.home
 
     def _refuse_nothing(self) -> None:
-        """An archive of nothing is never what somebody meant by a selection."""
+        """An archive of nothing is never what a selection meant."""
         selection = self.selection
         options = [f"`--exclude {text}`" for text in selection.exclude]
         options += ["`--no-secrets`"] if not selection.secrets else []

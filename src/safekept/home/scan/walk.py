@@ -67,7 +67,7 @@ class Walk:
         for name in self.prefix.split("/")[:-1]:
             facts, includes = facts.below(name), includes.below(name)
         try:
-            # The root may be a link or a mount point: whoever named it meant what is there.
+            # The root may be a link or a mount point: the one who named it meant what is there.
             descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             self.report.unreadable(self.prefix.rstrip("/") or ".", error)

@@ -1,7 +1,7 @@
 """Deleting from a mirror what its vault has not any more: only when asked, and never on a doubt.
 
 Snapshots go first, then index files, then packs that no index here names, then keys: what is left is a
-whole vault at every moment. It is refused where it could cost somebody something: a damaged or empty
+whole vault at every moment. It is refused where it could lose something: a damaged or empty
 vault here, a vault in use there. Snapshots that the vault here never had stay: another machine made them.
 """
 
@@ -57,11 +57,11 @@ def plan_mirror_prune(
     once_here: Collection[str] = (),
     removed_keys: Collection[str] = (),
 ) -> MirrorPrune:
-    """What would go; raise where deleting it could cost somebody a snapshot.
+    """What would go; raise where deleting it could lose a snapshot.
 
     A snapshot goes where it is known to have been here (`once_here`: ids as people see them) or was forgotten
-    by whoever had it. Any other is not ours to delete: a machine that was rebuilt from the copy pushes there
-    too. While one of those stays, so do all index files and packs, since nobody here knows what it needs.
+    by its owner. Any other is not ours to delete: a machine that was rebuilt from the copy pushes there
+    too. While one of those stays, so do all index files and packs, since what it needs is unknown here.
 
     Keys go only where they are known to have been removed here: one that a bad disk lost may be the only
     way in, and a machine that was rebuilt has its own. A file that only has other tags here is no snapshot
@@ -145,7 +145,7 @@ def prune_mirror(
 def _marks(repository: Repository, plan: MirrorPlan, target: Storage) -> Marks:
     """What is said of the snapshots there, by the copy and by the vault here; the newest word counts."""
     if not (plan.surplus[FileKind.MARK] or plan.surplus[FileKind.SNAPSHOT]):
-        return Marks()  # nobody asks
+        return Marks()  # not asked for
     marks = marks_in(target, repository.key)
     for mark in read_marks(repository).newest.values():
         marks.add(mark)

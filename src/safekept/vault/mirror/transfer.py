@@ -198,7 +198,7 @@ class Transfer:
         elif objects is None or file.kind is FileKind.CONFIG:
             self.target.write(file.kind, file.name, data)
         else:
-            # It was not listed, and whoever writes this name writes these bytes: asking once more
+            # It was not listed, and every writer of this name writes these bytes: asking once more
             # whether it is there would double the ways there and back.
             objects.write(file.place, data, replace=True)
 

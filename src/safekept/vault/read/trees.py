@@ -76,7 +76,7 @@ def references(text: bytes) -> tuple[list[bytes], bytes]:
 
 
 # Whether the index names every piece of one snapshot. Our own reader finds pieces in packs that no index
-# names, so a restore works without one. restic does not, and a prune may take such packs away: whoever
+# names, so a restore works without one. restic does not, and a prune may take such packs away: a caller that
 # proves a snapshot wants to know.
 
 

@@ -1,13 +1,13 @@
 """Holding a lock: taken as restic takes it, refreshed, given up in time, and never in the way for long.
 
 * Others are looked at before and after our own lock is written; a conflict withdraws it.
-* A lock whose process is provably gone, or that nobody refreshed for half an hour, is cleared away: no
+* A lock whose process is provably gone, or that was not refreshed for half an hour, is cleared away: no
   leftover can wedge anything. How old it is, the place says by comparing it with our own new lock file.
 * It is refreshed every five minutes. A holder that could not do so for 22.5 minutes (a laptop that
-  slept) must not write on the strength of it: `check` takes it again if nobody came in between, and
+  slept) must not write on the strength of it: `check` takes it again if no other came in between, and
   raises LockLost otherwise.
-* Somebody may take a live lock for a dead one all the same. So whoever makes something visible asks `prove`
-  before and after: whether the lock file is still there.
+* Another program may take a live lock for a dead one all the same. So a writer asks `prove` before
+  and after it makes something visible: whether the lock file is still there.
 * `restic unlock` sends SIGHUP to find out whether a holder lives, so it is ignored while a lock is held.
 """
 
@@ -152,7 +152,7 @@ class Lock:
                 self._lost = "it could not be refreshed in time, and another process took it"
                 return
             old, new = self.name, _write(self._storage, self._key, self.exclusive)
-            # Our old lock still there after the new one was written: nobody cleared us away between.
+            # Our old lock still there after the new one was written: it was not cleared away in between.
             if late and not self._storage.exists(FileKind.LOCK, old):
                 self._storage.delete(FileKind.LOCK, new)
                 self._lost = "it could not be refreshed in time, and another process removed it"

@@ -195,7 +195,7 @@ class Repository:
     def locations(self, kind: BlobKind, blob: bytes) -> list[Location]:
         """Every place of a blob; packs that no index names are searched when there is no other.
 
-        So a lost index file costs nobody a restore. Such packs are never counted as stored: `index`
+        So a restore works without a lost index file. Such packs are never counted as stored: `index`
         does not have them, and a new snapshot stores what it needs again.
         """
         found = self.index.lookup_all(kind, blob)

@@ -121,7 +121,7 @@ class BlobSaver:
         self._check_lock_and_packs()
         saved = self._repository.save_snapshot(snapshot)
         try:
-            # A lock that is there now was there when the snapshot became visible: whoever cleared it
+            # A lock that is there now was there when the snapshot became visible: the one that cleared it
             # away later, and pruned, has seen the snapshot first.
             if self._lock is not None:
                 self._lock.prove()

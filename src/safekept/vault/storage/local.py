@@ -3,7 +3,7 @@
 It stands on `core/objects/local.py`, which writes durably: a temporary name in the same directory, all bytes,
 fsync, here read-only (0400), rename, fsync of the directory. Directories are 0700, so nothing is readable
 by others from the first byte. With a seat belt (`core/files/belt.py`) those that hold
-anything but locks are closed while nobody writes.
+anything but locks are closed while nothing writes.
 The temporary name is `<name>-tmp-<pid>-<space>-<random>`: restic passes it over, and `sweep` removes
 what a dead process of this machine left.
 """
@@ -42,7 +42,7 @@ _TEMPORARY = re.compile(r"(?:config|safekept-reserve|[0-9a-f]{64})-tmp-(\d+-[0-9
 _OWN_DISKS = frozenset("ext2 ext3 ext4 xfs btrfs zfs f2fs bcachefs tmpfs apfs hfs".split())
 _LEFT_BEHIND = 600.0  # seconds; a write takes far less
 #: Room held back beside `config`, where restic passes it over: a lock, snapshot files with other tags,
-#: a few thousand blobs of an index. Without it nobody could prune on a full disk.
+#: a few thousand blobs of an index. Without it a full disk could not be pruned.
 RESERVE, _RESERVE_SIZE, _RESERVE_LEAST = "safekept-reserve", 256 << 10, 16 << 10
 #: The directories that a seat belt closes, beside the root. Locks stay open, for restic takes one to read.
 _CLOSED = ("keys", "snapshots", "index", "data", "data/*", "safekept", "safekept/marks")

@@ -20,7 +20,7 @@ from safekept.core.records import dataclass
 VERSION = b"age-encryption.org/v1\n"
 FAMILY = b"age-encryption.org/"
 FILE_KEY = 16
-#: More is not a header of anybody's: a thousand recipients need a tenth of it.
+#: More is no header: a thousand recipients need a tenth of it.
 LIMIT = 1 << 20
 _COLUMNS = 64
 _ARGUMENT = re.compile(rb"[!-~]+")

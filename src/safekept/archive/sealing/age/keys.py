@@ -77,7 +77,7 @@ def _regroup(data: bytes | list[int], width: int, into: int, *, pad: bool) -> li
 PUBLIC, PRIVATE = "age", "age-secret-key-"
 _X25519 = b"age-encryption.org/v1/X25519"
 _SCRYPT = b"age-encryption.org/v1/scrypt"
-#: 2^18: a second and 256 MB, as age itself takes. More than 2^20, 1 GB, is a trap for whoever opens it.
+#: 2^18: a second and 256 MB, as age itself takes. More than 2^20, 1 GB, is a trap.
 WORK, WORK_LIMIT = 18, 20
 _DECIMAL = re.compile(r"[1-9][0-9]?")
 _NONCE = bytes(12)
@@ -114,7 +114,7 @@ def agreed(private: X25519PrivateKey, share: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class AgeRecipient:
-    """`age1…`: the half that anybody may have."""
+    """`age1…`: the public half."""
 
     public: bytes
 

@@ -1,7 +1,7 @@
 """SSH keys as age uses them: ssh-ed25519 (turned into X25519) and ssh-rsa (OAEP).
 
 A stanza carries four bytes of the hash of the public key, so it is known which private key fits before
-anybody is asked for its passphrase.
+a person is asked for its passphrase.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Secrets go through pipes of their own, never on the command line, and no text of gpg's is handed on before
 what could hold one was taken out. The status lines have a pipe of their own, too: nothing that a message
 makes gpg say can pass for one of them. The configuration of the user is not read: an `encrypt-to` in it would
-add a reader that nobody named here.
+add a reader that is not named here.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class RestObjects(ObjectStore):
             return True  # it answers, and lets us in
 
     def create(self) -> None:
-        # What lies beside a vault, too: where that is refused, nobody should find out at the first pin.
+        # What lies beside a vault, too: a refusal should not come first at the first pin.
         for path in (self._root, *(beside(self._root, word) for word in OURS)):
             self._make(path)
 
@@ -107,7 +107,7 @@ class RestObjects(ObjectStore):
         for name, _ in self._listed(self._joined(where)):
             with contextlib.suppress(NotThere):
                 line = self._body(self._joined(where, name), name).decode("utf-8", "replace")
-                if list_entry(line.strip())[0].endswith(name):  # else somebody else's, or damaged
+                if list_entry(line.strip())[0].endswith(name):  # else another program's, or damaged
                     found.add(line.strip())
         yield from sorted(found)
 

@@ -142,7 +142,7 @@ class SftpObjects(ObjectStore):
         return self._with(lambda channel: self._read(channel, name, offset, length)[0], "read it")
 
     def stream(self, name: str, offset: int = 0) -> Iterator[bytes]:
-        # In batches: between two of them no connection is held, so a slow reader keeps nobody waiting.
+        # In batches: between two of them no connection is held, so a slow reader keeps no other waiting.
         total = -1
         while total < 0 or offset < total:
             data, size = self._with(
@@ -287,7 +287,7 @@ class SftpObjects(ObjectStore):
         )
         if not rights.left:
             return rights
-        # Not as we would, but as anybody with this key could: written over where it lies, and moved away.
+        # Not as we would, but as an intruder with this key could: written over where it lies, and moved away.
         place = self._place(rights.left)
         away = text(f"{place}-{secrets.token_hex(4)}")
         over = self._may(Packet.OPEN, text(place), number(OPEN_OVER), number(0))

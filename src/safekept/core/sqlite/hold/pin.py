@@ -1,8 +1,8 @@
 """Deciding how a database can be held still, by the state it is in.
 
-In WAL mode and in use: a read transaction (`live`). In WAL mode and nobody there: the main file as
+In WAL mode and in use: a read transaction (`live`). In WAL mode and not in use: the main file as
 it lies (`rest`). With a rollback journal: a quick copy under the SHARED lock, because that lock
-makes writers wait. A log or a hot journal that nobody has open: a copy of the set, recovered by
+makes writers wait. A log or a hot journal that no program has open: a copy of the set, recovered by
 SQLite. Whatever it is, the source is opened for reading only, its sidecars are left as they are,
 and none is made.
 """
@@ -144,7 +144,7 @@ class _Source:
         )
 
     def _hot_journal(self) -> bool:
-        """Whether a writer died half way: a journal with a header, and nobody writing."""
+        """Whether a writer died half way: a journal with a header, and no writer."""
         journal = self.descriptors.sidecar("-journal")
         if journal is None or os.pread(journal, 1, 0) in (b"", b"\0"):
             return False

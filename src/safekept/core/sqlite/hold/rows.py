@@ -1,7 +1,7 @@
 """How many rows a live database has, by a look that copies nothing and does not wait.
 
 For a status that must be fast. The same ways to hold a database still as for a capture, without the copies:
-where one is needed first (a log that nobody has open), or a lock would have to be waited for, or counting
+where one is needed first (a log that no program has open), or a lock would have to be waited for, or counting
 takes longer than it may, nothing is known, and the doctor can be asked.
 """
 

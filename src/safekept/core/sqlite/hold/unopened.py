@@ -1,7 +1,7 @@
 """A database in WAL mode that no process has open: its main file is the whole state, read where it lies.
 
 No connection is made that could mint sidecars. The SHARED lock that is held blocks no writer of a
-write-ahead log; it only keeps a last closer from folding the log away. So somebody who opens
+write-ahead log; it only keeps a last closer from folding the log away. So a program that opens
 the database meanwhile leaves a log to be seen, and the main file changes only by a checkpoint,
 which is then held back by the lock that SQLite's own readers of the main file take.
 """
@@ -61,7 +61,7 @@ class UnopenedDatabase(InPlace):
         return super().read(start, length)
 
     def _watch(self) -> None:
-        """When somebody begins to use the database, keep checkpoints out of the main file."""
+        """When a program begins to use the database, keep checkpoints out of the main file."""
         if not locks.AVAILABLE or log_size(self.descriptors.path) == self._log_before:
             return
         if self._shm is None:
@@ -81,7 +81,7 @@ def old_enough(status: os.stat_result) -> bool:
 
 
 def settled(descriptor: int) -> os.stat_result:
-    """The status of a file, once its time is old enough. Raises NotLive where somebody writes it.
+    """The status of a file, once its time is old enough. Raises NotLive where it is being written.
 
     One wait and no more: a writer who came meanwhile keeps the time young for as long as it likes,
     and what looked like a database at rest must then be looked at again.

@@ -1,8 +1,8 @@
-"""Filling a search index of a database that may be in use: a few rows at a time, beside whoever uses it.
+"""Filling a search index of a database that may be in use: a few rows at a time.
 
 Only tables that a recipe knows, word for word. They hold their own text, so their triggers do no harm to a
 row that is not indexed yet: removing it removes nothing, changing it indexes it. On a table with external
-content the same raises `malformed`; such a table is made before anybody sees the database.
+content the same raises `malformed`; such a table is made before the database is in place.
 
 Each transaction takes rows that are not in the index at that moment. So it may be killed at any instant and
 begun anew, and two of them at once, an agent that writes and its own merges are all right.
@@ -26,13 +26,13 @@ from .tables import holds_its_text, known_table
 if TYPE_CHECKING:
     import sqlite3
 
-#: Seconds that one transaction should take: whoever writes meanwhile waits so long, and no longer.
+#: Seconds that one transaction should take: another writer waits so long, and no longer.
 _TRANSACTION = 0.1
 #: Seconds between two of them in which others come in, as a part of what the last one took.
 _PAUSE = 0.25
 #: Rows of the first transaction, and the most of any.
 _FIRST, _MOST = 16, 4000
-#: Seconds to wait for somebody else's transaction.
+#: Seconds to wait for another program's transaction.
 _PATIENCE = 5.0
 _LEAST_KEY = -(1 << 63)
 
@@ -51,7 +51,7 @@ class Filling:
 
     @property
     def left(self) -> float:
-        """Seconds that the rest will take, by what was done so far; 0 where nobody can say."""
+        """Seconds that the rest will take, by what was done so far; 0 where that is unknown."""
         done = self.done - self.began_at
         return self.seconds * max(0, self.total - self.done) / done if done > 0 else 0.0
 
@@ -78,7 +78,7 @@ def fillable(connection: sqlite3.Connection, recipes: Sequence[Recipe]) -> list[
 def fill(path: str, recipes: Sequence[Recipe], state: Filling, seconds: float) -> bool:
     """Work for about so many seconds; whether every index is whole now.
 
-    A table that is gone, or is no longer as it is known, is not filled and counts as whole. Somebody who
+    A table that is gone, or is no longer as it is known, is not filled and counts as whole. A program that
     keeps the database locked is left alone: then this returns early. Raises sqlite3.Error and OSError.
     """
     import sqlite3
@@ -93,7 +93,7 @@ def fill(path: str, recipes: Sequence[Recipe], state: Filling, seconds: float) -
                 while recipe.table not in state.whole:
                     if _step(connection, recipe, state) and time.monotonic() - began >= seconds:
                         return False
-            # Once more from the beginning, and without keeping anybody from writing.
+            # Once more from the beginning, and without keeping others from writing.
             state.whole = {one.table for one in found if not _next(connection, one, _LEAST_KEY, 1)[0]}
             return len(state.whole) == len(found)
         except sqlite3.OperationalError as error:

@@ -222,7 +222,7 @@ def rebuild(
         connection.execute("BEGIN IMMEDIATE")
         try:
             connection.execute(f"SELECT * FROM {quoted(one.table)} LIMIT 0")  # now SQLite has it open
-            # The statements come out of a manifest, which may be anybody's.
+            # The statements come out of a manifest, which may be forged.
             connection.set_authorizer(_only_into(one.table))
             with _filling(connection, one.table):
                 for statement in one.rebuild:

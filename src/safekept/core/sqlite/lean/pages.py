@@ -34,7 +34,7 @@ class NotLean(Exception):
 
 
 class PageDamaged(NotLean):
-    """It cannot be read as a database should be: whoever meets this has it checked at once."""
+    """It cannot be read as a database should be: a caller has it checked at once."""
 
 
 def refusal(what: str, error: sqlite3.Error) -> NotLean:

@@ -3,7 +3,7 @@
 Two kinds. A full-text table with external content (`content=SOURCE`), whose rows are its source's by
 definition: FTS's own `rebuild` makes it again. And a table that a recipe of the layout knows: the
 statement that makes it, every trigger that feeds it and the expression it is filled with, word for
-word. Rows that its source does not have, or the reverse, and it is not derived: somebody typed into it.
+word. Rows that its source does not have, or the reverse, and it is not derived: it was written by hand.
 
 Whatever does not fit exactly is kept, and why is reported. Nothing here writes.
 """
@@ -88,7 +88,7 @@ def derived_tables(
 ) -> tuple[list[Derived], list[tuple[str, str]]]:
     """The derived tables, and the full-text tables that are not, with the reason.
 
-    While tables of recipes are being filled, rows that they still lack are nobody's doing.
+    While tables of recipes are being filled, rows that they still lack are no change.
     """
     schema = _Schema(connection)
     known = {recipe.table: recipe for recipe in recipes}

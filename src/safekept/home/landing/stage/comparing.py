@@ -31,7 +31,7 @@ def same_content(first: Tree, path: str, second: Tree, other: str, facts: os.sta
 def already_there(tree: Tree, item: Item) -> os.stat_result | None:
     """The facts of a target that has the same bytes, and mode and time as well; None if it has not.
 
-    Nobody can have changed it between the facts and the bytes: both come from one descriptor.
+    It cannot have changed between the facts and the bytes: both come from one descriptor.
     """
     now = tree.look(item.place)
     if now is None or not stat.S_ISREG(now.st_mode) or not item.looks_like(now):

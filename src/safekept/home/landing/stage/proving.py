@@ -110,7 +110,7 @@ def _sound(staging: Staging, tree: Tree, item: Item) -> bool:
         return True
 
 
-#: What is advised where the source itself is bad. Whoever restores from a vault has a command for it.
+#: What is advised where the source itself is bad. A restore from a vault has a command for it.
 TRY_OLDER = "Try an older backup of this home"
 
 _WAL_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")

@@ -1,7 +1,7 @@
 """Rebuilding what a lean capture left out: through SQLite, in the staged file, before it is proven.
 
 The home is not touched meanwhile, so a kill, Ctrl-C or a full disk leaves it as it was. The file is
-nobody's yet, which is why it needs neither a journal nor a sync: it becomes whole or is thrown away.
+not in use yet, which is why it needs neither a journal nor a sync: it becomes whole or is thrown away.
 """
 
 from __future__ import annotations

@@ -305,7 +305,7 @@ def _progress(listener: Listener, total: int) -> Callable[[int, str], None]:
     return tell
 
 
-# What two threads have to stage: the largest files go to one, the small ones to the other, and whoever
+# What two threads have to stage: the largest files go to one, the small ones to the other, and the one that
 # is done first helps. Nothing is staged twice, and small files stay in the order of their source.
 
 

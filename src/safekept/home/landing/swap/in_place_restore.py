@@ -87,7 +87,7 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class _Moved(Exception):
-    """Somebody committed after the copy was taken."""
+    """Another program committed after the copy was taken."""
 
 
 def restore_in_place(
@@ -122,7 +122,7 @@ def _keep_then_restore(
 ) -> None:
     """What is kept is what is replaced, to the last row.
 
-    Somebody may commit between the copy and the restore. In WAL mode the copy is then taken again inside
+    Another program may commit between copy and restore. In WAL mode the copy is then taken again inside
     our transaction, which keeps writers out and lets readers in. With a rollback journal it is taken
     again while writers are kept out, and the restore begins at once; where one was quicker, all of it again.
     """

@@ -74,7 +74,7 @@ def _set(place: int | str, mode: int, mtime_ns: int | None) -> None:
 
 
 _EVENTS_EVERY = 500
-#: A directory that stays: somebody else's things are in it, or a disk is mounted there; or it is gone.
+#: A directory that stays: other things are in it, or a disk is mounted there; or it is gone.
 _NOT_OURS = (errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, errno.ENOENT)
 
 
@@ -200,7 +200,7 @@ class Swap:
             raise refuse_held(step.entry, [], "it was made again while the landing was under way") from None
 
     def _note_change(self, step: Step, there: bool) -> None:
-        """Somebody made or removed the file since the record was written: taking back must know."""
+        """The file was made or removed since the record was written: taking back must know."""
         if there != step.had:
             append_note(self.trees.directory.record, "had" if there else "vanished", step.number)
 
@@ -238,7 +238,7 @@ class Swap:
             self.remarks.append(remark)
 
     def _check_holders(self) -> None:
-        """Nobody may have opened an old database in the instant before it was replaced: what such a
+        """No program may have opened an old database in the instant before it was replaced: what such a
         program writes would be lost."""
         for step in self.record.steps:
             if step.do == PUT and step.database and self.trees.kept(step).look(step.path) is not None:

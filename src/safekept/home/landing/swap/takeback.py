@@ -79,7 +79,7 @@ class _Back:
         self._taken_away = {(step.root, step.path) for step in record.steps if step.do == AWAY}
 
     def undo(self, step: Step) -> None:
-        """Take one step back. Where somebody removed the directory it was in, what is kept has no
+        """Take one step back. Where the directory it was in was removed, what is kept has no
         place any more, and is set aside. One that is rebuilt meanwhile is looked for again."""
         for attempt in range(_ATTEMPTS):
             try:
@@ -306,7 +306,7 @@ class _Back:
 
     def _unmake(self, step: Step) -> None:
         target = self.trees.target(step)
-        with contextlib.suppress(OSError):  # gone already, or somebody's things are in it: it stays
+        with contextlib.suppress(OSError):  # gone already, or other things are in it: it stays
             parent, name = target.parent(step.path)
             os.rmdir(name, dir_fd=parent)
             target.forget(step.path)
