@@ -122,3 +122,34 @@ def test_one_that_begins_with_a_small_letter_is_found(planted):
 
 def test_names_may_be_small():
     assert not any(map(small, ("`x` is gone", "git is missing", "3 files", "state.db is open", "")))
+
+
+#: Who reads a screen wants to know which program, user or thing is meant; `anew` is no word of today.
+VAGUE = re.compile(r"\b(nobody|somebody|whoever|anybody|anew)\b", re.IGNORECASE)
+#: Names that stay: an option, a code, a constant, and a unit that is compared with what an earlier one wrote.
+STAY = ("--anew", "nobody-to-notify", "NOBODY", "# It reads a home of somebody else")
+
+
+def shown(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """What a person may read: every text that is no docstring, and the docstring of a command."""
+    quiet = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in quiet:
+            yield node.lineno, node.value
+        elif isinstance(node, Function) and "command(" in " ".join(map(ast.unparse, node.decorator_list)):
+            yield node.lineno, ast.get_docstring(node) or ""
+
+
+def vague(text: str) -> list[tuple[int, str]]:
+    found = shown(ast.parse(text))
+    return [(line, one) for line, one in found if VAGUE.search(one) and not any(name in one for name in STAY)]
+
+
+def test_what_is_shown_says_who_or_what():
+    assert {path: found for path, text in modules().items() if (found := vague(text))} == {}
+
+
+def test_a_vague_word_is_found():
+    assert vague('print(f"{path}: somebody removed it")') == [(1, ": somebody removed it")]
+    assert vague('@click.command("x")\ndef one():\n    """Nobody waits."""') == [(2, "Nobody waits.")]
+    assert vague('def one():\n    """Nobody waits."""') == []

@@ -35,7 +35,7 @@ _DOINGS = {
 _STORED = ("done", "incomplete")
 #: Seconds after a home point for which a change is taken for that of the turn it was taken for.
 _TURN = 900.0
-NOT_KNOWN = "Nobody knows who made it: no agent is connected here"
+NOT_KNOWN = "It is not known who made it: no agent is connected here"
 
 
 def authors(context: UserContext, found: History) -> list[str]:

@@ -29,7 +29,7 @@ DANGERS = {
     DISK: "The disk fails",
     MACHINE: "The machine is lost",
     DELETED: "An agent runs `rm -rf ~`",
-    THIEF: "Somebody takes over this machine",
+    THIEF: "An intruder takes over this machine",
 }
 
 
@@ -105,7 +105,7 @@ def _vault(context: UserContext, status: Status) -> CopyPlace:
             Survival(DISK, False, vault.here or "it is on a disk of this machine"),
             Survival(MACHINE, False, "it is on this machine"),
             Survival(DELETED, closed or not inside, belt if inside else "it lies outside your home"),
-            Survival(THIEF, False, "whoever has the machine has the vault"),
+            Survival(THIEF, False, "with the machine goes the vault"),
         ),
         trouble,
     )
@@ -133,7 +133,7 @@ def _keeper(keeper: KeeperStatus) -> CopyPlace:
             Survival(DISK, False, here),
             Survival(MACHINE, False, here),
             deleted,
-            Survival(THIEF, False, "whoever has the machine has the keeper"),
+            Survival(THIEF, False, "with the machine goes the keeper"),
         ),
         trouble,
     )

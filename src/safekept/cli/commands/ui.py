@@ -51,7 +51,7 @@ def command(
 ) -> int:
     """Am I protected, what happened, bring it back: a page in the browser, on this machine only.
 
-    The link that is printed works once, within a minute. The page ends when nobody has asked for half an
+    The link that is printed works once, within a minute. The page ends when it was not used for half an
     hour; Ctrl-C ends it at once. Without --allow-changes it shows commands where it would have buttons.
     """
     if socket and port is not None:

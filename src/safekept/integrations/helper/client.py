@@ -210,7 +210,7 @@ def _connected(directory: str, timeout: float) -> _socket.socket | None:
             path = f"/proc/self/fd/{folder}/{SOCKET}"
         connection.connect(path)
         if peer(connection) not in (None, os.geteuid()):
-            raise OSError("the helper of somebody else")
+            raise OSError("the helper of another user")
         return connection
     except OSError:
         connection.close()

@@ -99,7 +99,7 @@ def command(host: str, project: str, home: str, remove: bool, dry_run: bool, yes
     With --project the plan also shows what of that project is kept, where, and what is left out, as
     `safekept checkpoint --show` does; what git hides in it is kept for the first time behind you.
 
-    With --remove, a file that nobody else wrote to comes back byte for byte, or goes where connecting made
+    With --remove, a file that only safekept wrote to comes back byte for byte, or goes where connecting made
     it; from others only our entries are taken out. Checkpoints and snapshots stay.
     """
     if remove:

@@ -100,7 +100,7 @@ def stop_command(as_json: bool) -> int:
 )
 @click.option("--quiet", is_flag=True, help="Say nothing, also where one runs already.")
 def run_command(idle: float, quiet: bool) -> int:
-    """Be the helper, in the foreground, until nobody asks any more. Hooks start one by themselves."""
+    """Be the helper, in the foreground, until there are no more requests. Hooks start one by themselves."""
     from ...console import Console
     from ...main import program
 

@@ -73,7 +73,7 @@ def install_command(
     """Make the keeper a service of this machine, as root.
 
     It gets a user of its own, a store that only this user can enter, and, where systemd runs, a socket
-    that starts it. Refused while the program that would run can be changed by anybody but root: the
+    that starts it. Refused while the program that would run can be changed by another user than root: the
     commands for an installation that cannot are printed. Run again after an upgrade, it keeps the store.
 
     With `--user-name` a timer of this machine also does, as that user, what `schedule install` would let

@@ -24,7 +24,7 @@ def status_command(as_json: bool) -> int:
     """What the keeper of this machine holds of you, since when, and whether that counts.
 
     It counts where you cannot become root: who can, can delete what belongs to the keeper. Exit code 4:
-    somebody has to look; 10: there is no keeper.
+    a person has to look; 10: there is no keeper.
     """
     _, context, console = start(as_json)
     found = asked(context)

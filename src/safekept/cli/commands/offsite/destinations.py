@@ -102,7 +102,7 @@ def show_command(place: str, as_json: bool) -> int:
 def test_command(places: tuple[str, ...], as_json: bool) -> int:
     """Find out by doing it: write, read back, overwrite, delete, and how fast. Without a name: all of them.
 
-    A credential that may not delete is good news for a backup: whoever takes over this host cannot
+    A credential that may not delete is good news for a backup: an intruder on this host cannot
     delete its copies either. Versioning helps in the same way. Exit code 1: one of them cannot
     be used, or one that was named is not there.
     """

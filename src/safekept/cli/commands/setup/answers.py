@@ -164,8 +164,8 @@ class Questions:
 
         self._title(
             "Recovery passphrase",
-            "It opens the vault, the encrypted store of your copies, when this machine is gone. Nobody can "
-            "reset it.",
+            "It opens the vault, the encrypted store of your copies, when this machine is gone. It cannot be "
+            "reset.",
             "Type one of your own, or press Enter: one is then made, and shown as soon as it "
             "opens the vault.",
         )

@@ -34,7 +34,7 @@ def command(fix: bool, dry_run: bool, report: bool, home: str, layout: str, as_j
     serious, `*` counts against your protection, `-` a note. `--fix` does only what can be undone: modes
     that are too wide, locks of processes that are gone, and what was cut off half way. Exit codes: 0
     nothing to do, 3 findings, 4 serious ones, exactly where `safekept status --check` has an alarm.
-    `--report` prints what somebody who helps from afar must know of this system, without a path, a name
+    `--report` prints what a helper from afar must know of this system, without a path, a name
     or a key of yours; its exit code is 0.
     """
     if report and fix:

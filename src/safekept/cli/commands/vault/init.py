@@ -82,7 +82,7 @@ def command(
         console.fact("Id", made.id[:16])
         console.fact("Opens with", path_text(key_file) if key_file else "your passphrase")
         if key_file:
-            console.line("Without that key nobody can read the vault, you included")
+            console.line("Without that key the vault cannot be read, not even by you")
         console.line(f"Write the page that opens it on a bare machine: `{kit}`")
     return 0
 

@@ -102,7 +102,7 @@ def add_command(
 def remove_command(id: str, yes: bool, dry_run: bool, as_json: bool) -> int:
     """Take away the key that starts with ID, so that it opens the vault no more.
 
-    Never the one that the vault was opened with. Whoever copied the vault before can still open
+    Never the one that the vault was opened with. Those who copied the vault before can still open
     that copy with it.
     """
     settings, context, console = start(as_json)
@@ -138,7 +138,7 @@ def remove_command(id: str, yes: bool, dry_run: bool, as_json: bool) -> int:
 def renew_command(yes: bool, as_json: bool) -> int:
     """Put a new key in the place of the one in the key file; the old one opens the vault no more.
 
-    For a key that somebody else may have read. The old one goes once the new one is proven to open the
+    For a key that others may have read. The old one goes once the new one is proven to open the
     vault. Killed at any time, the vault still opens, and the same command goes on. The old key file is
     kept: copies of the vault take the new key with the next push, and open with the old one until then.
     """
@@ -186,7 +186,7 @@ def renew_command(yes: bool, as_json: bool) -> int:
 def export_command(output: str, as_json: bool) -> int:
     """Show the key in the key file, proven to open the vault, or write it to FILE.
 
-    Whoever has it can read everything in the vault. restic takes it as its password.
+    Anyone with it can read everything in the vault. restic takes it as its password.
     """
     _, context, console = start(as_json)
     with open_vault(context, listener=console.notes()) as repository:

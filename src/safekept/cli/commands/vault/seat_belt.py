@@ -21,7 +21,7 @@ def open_command(as_json: bool) -> int:
 
     Between two commands the stores are closed, so that `rm -rf` cannot empty them: the seat belt.
     safekept opens them by itself for what it writes. This is for other programs that write there, as
-    `restic prune` does, and for whoever wants to delete a store by hand. They stay open until
+    `restic prune` does, and to delete a store by hand. They stay open until
     `vault close`.
     """
     _, context, console = start(as_json)

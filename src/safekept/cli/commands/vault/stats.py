@@ -62,7 +62,7 @@ def unlock_command(everything: bool, dry_run: bool, as_json: bool) -> int:
     """Remove locks that a dead process or a machine switched off left behind.
 
     safekept clears these away by itself; this is for locks of restic, or of another machine. With
-    --all every lock goes: only when you know that nobody works on the vault.
+    --all every lock goes: only when you know that no program works on the vault.
     """
     _, context, console = start(as_json)
     with open_vault(context, listener=console.notes()) as repository:

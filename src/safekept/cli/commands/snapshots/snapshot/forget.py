@@ -274,4 +274,4 @@ def _show(console: Console, forgetting: Forgetting, plan: PrunePlan, now: bool) 
     console.fact("Frees", f"about {size_text(plan.bytes_freed)} of {size_text(plan.bytes_before)}")
     if plan.repack:
         packs = count_text(len(plan.repack), "pack")
-        console.fact("Packs anew", f"{packs}, {size_text(plan.bytes_repacked)}")
+        console.fact("Repacked", f"{packs}, {size_text(plan.bytes_repacked)}")
