@@ -5,11 +5,15 @@ The doctor looks closer, and says what it finds in the same words (findings/loss
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from safekept.core.entries import Outcome
+from safekept.core.errors import SafekeptError
 from safekept.core.files.small import read_document
 from safekept.core.records import dataclass
 from safekept.home.health import (
@@ -23,9 +27,19 @@ from safekept.home.health import (
     summarize_losses,
 )
 from safekept.home.layout import Layout
+from safekept.vault.care import states_in_file
+from safekept.vault.snapshots import public_id
 
+from ..alarms.explained_losses import is_explained
 from ..base.context import UserContext
 from ..base.operations.homes import LandingFacts, SnapshotFacts
+from ..snapshots.soundness import sound_database
+
+if TYPE_CHECKING:
+    from ..snapshots.listing import Listed
+    from .coverage import Coverage
+    from .home_summary import LastSnapshot
+    from .vault_status import VaultView
 
 DAMAGED_NOW, WHEN_STORED = "database-damaged", "damaged-when-stored"
 
@@ -64,9 +78,84 @@ class HomeNow:
     snapshot: str = ""  # the short id of that one
     restore: tuple[str, ...] = ()  # what of it brings that back; nothing: the whole home
     census: Counts = field(default_factory=dict)  # what that snapshot counted
-    unread: tuple[str, ...] = ()  # settings and databases that changed since, and that nobody looked into
-    #: Within the ordinary, and worth a line: a look through the week, for whoever shows it.
+    unread: tuple[str, ...] = ()  # settings and databases that changed since, and that were not looked into
+    #: Within the ordinary, and worth a line: a look through the week, made when it is shown.
     fewer: Callable[[], tuple[Fewer, ...]] = tuple
+
+
+@dataclass(frozen=True, slots=True)
+class StoredHome:
+    """What the snapshots of a home say, for a look at the home itself to stand beside."""
+
+    view: VaultView
+    whole: LastSnapshot | None
+    last: LastSnapshot | None
+    damaged: Mapping[str, str]  # database -> the snapshot that has it sound
+    checked: Mapping[str, tuple[str, float]]  # database -> as what it was last checked, and when
+    coverage: Coverage | None
+    manifest: Mapping[str, object] | None
+    shown: Sequence[Listed]
+
+    def databases(self, newest: LastSnapshot) -> Mapping[str, str]:
+        """The databases that the newest snapshot holds, and the state of each."""
+        listed = next((one for one in self.shown if one.id == newest.id), None)
+        if listed is not None:
+            return states_in_file(listed.snapshot)
+        return self.coverage.databases or {} if self.coverage else {}
+
+    def places_back(self, layout: Layout, lost: LossSummary) -> tuple[str, ...]:
+        """What brings back what is lost: those of its places that the snapshot has."""
+        paths, whole = lost.named_places(layout), self.whole
+        snapshots = self.view.snapshots if whole is not None else ()
+        snapshot = next((one for one in snapshots if whole is not None and public_id(one) == whole.id), None)
+        if not paths or self.view.repository is None or snapshot is None:
+            return paths
+        from safekept.vault.read import snapshot_source
+
+        with contextlib.suppress(SafekeptError, OSError):
+            source, _ = snapshot_source(self.view.repository, snapshot)
+            return tuple(path for path in paths if source.node(path) is not None)
+        return paths
+
+
+def now_beside(
+    context: UserContext, home: str, stored: StoredHome, layout: Layout | None, time: float, *, isolated: bool
+) -> HomeNow:
+    """A quick look at the home itself, beside what its newest whole snapshot says."""
+    newest = stored.whole or stored.last
+    if layout is None or stored.last is None or newest is None or not os.path.isdir(home):
+        return HomeNow()
+    census = census_in(stored.manifest) if stored.whole is not None else {}
+    since, stored_at = newest.time, stored.last.time
+
+    def excused(one: Shrinkage, counted: float = since) -> bool:
+        return is_explained(context, home, layout, one, counted)
+
+    databases = {**stored.databases(newest), **stored.damaged}
+    noise, lost, unread, counts = look_now(home, layout, databases, census, excused, since, isolated=isolated)
+    gaps = stored.coverage.of(Outcome.DAMAGED) if stored.coverage else ()
+    reasons = {gap.path: gap.reason for gap in gaps}
+
+    def mended(path: str) -> bool:
+        """Whether it is something else since it was found damaged when it was stored."""
+        found = stored.checked[path][1] if path in stored.checked else stored_at
+        return path in sound_to_the_doctor(context, home, found) or restored_since(context, home, found)(path)
+
+    found = [
+        DamagedDatabase(
+            path,
+            noise.get(path) or reasons.get(path, ""),
+            (stored.damaged.get(path) or sound_database(stored.shown, path))[:8],
+            mended=path not in noise
+            and os.path.isfile(os.path.join(home, path))
+            and path in stored.damaged
+            and (mended(path) or "should be a database" in reasons.get(path, "")),
+        )
+        for path in dict.fromkeys((*stored.damaged, *noise))
+    ]
+    fewer = partial(fewer_lately, context, home, counts, excused, time)
+    places = stored.places_back(layout, lost)
+    return HomeNow(tuple(found), lost, newest.short, places, census, unread, fewer)
 
 
 def falls_of(before: Counts, after: Counts, *, whole: bool = True) -> tuple[Shrinkage, ...]:

@@ -6,7 +6,6 @@ import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
-from functools import partial
 from typing import TYPE_CHECKING
 
 from safekept.core.ages import iso_time
@@ -14,14 +13,11 @@ from safekept.core.entries import Outcome
 from safekept.core.errors import SafekeptError
 from safekept.core.journal import Record
 from safekept.core.records import dataclass
-from safekept.home.health import LossSummary, Shrinkage
-from safekept.home.layout import Layout
 from safekept.vault.care import states_in_file
 from safekept.vault.read import read_manifest
 from safekept.vault.snapshots import public_id
 
 from ..alarms.alarms import Alarm, losses_in_snapshots
-from ..alarms.explained_losses import is_explained
 from ..alarms.meant import meant_links
 from ..base.context import UserContext
 from ..base.operations.homes import SnapshotFacts
@@ -31,15 +27,7 @@ from ..snapshots.soundness import sound_database, sound_ones
 from .changed_since import ChangedSince, changed_since
 from .coverage import Coverage, coverage_of
 from .growth import Growth, growth_of
-from .home_now import (
-    DamagedDatabase,
-    HomeNow,
-    census_in,
-    fewer_lately,
-    look_now,
-    restored_since,
-    sound_to_the_doctor,
-)
+from .home_now import HomeNow, StoredHome, now_beside
 from .home_summary import (
     DAMAGED,
     SOUND,
@@ -59,7 +47,7 @@ from .vault_status import SHUT, UNOPENED, VaultView
 if TYPE_CHECKING:
     from safekept.home.landing import Leftover, Unfilled
 
-#: Seconds for which nobody asks how much changed since a snapshot.
+#: Seconds in which it is not asked how much changed since a snapshot.
 YOUNG = 3600.0
 #: What the work area of a landing is called, beside a home or in it.
 _AREA = ".safekept"
@@ -73,7 +61,7 @@ class HomeStatus:
     layout: str
     default: bool  # the one that is meant where none is named
     exists: bool
-    guessed: bool = False  # nobody named it: it is where the home of an agent would be
+    guessed: bool = False  # not named: it is where the home of an agent would be
     snapshots: int = 0
     last: LastSnapshot | None = None  # the newest that says how the home is
     whole: LastSnapshot | None = None  # the newest that holds all that the settings select
@@ -157,7 +145,7 @@ def home_status(
     shown = [last_snapshot(one) for one in listing.shown if one.kind not in OF_THE_PAST]
     # One from the future says nothing about today, unless there is no other.
     shown = [one for one in shown if not one.future] or shown
-    # Where there is no vault at all, what the journal remembers protects nobody.
+    # Where there is no vault at all, what the journal remembers protects nothing.
     shut = view.status.state in (SHUT, UNOPENED)
     last = shown[0] if shown else snapshot_from_journal(recent.snapshots.get(home), now) if shut else None
     whole = next((one for one in shown if not one.partial), None)
@@ -204,20 +192,13 @@ def home_status(
         alarms=tuple(one for one in alarms if one.home == home),
         growth=growth_of((one for one in view.snapshots if is_of(one, home)), now),
         changed=_changed(context, home, layout, whole, recent.wholes.get(home), now),
-        now=_now(
+        now=now_beside(
             context,
             home,
-            layout,
-            view,
-            whole,
-            last,
-            damaged,
-            checked,
-            coverage,
-            manifest,
-            listing.shown,
-            isolated,
+            StoredHome(view, whole, last, damaged, checked, coverage, manifest, listing.shown),
+            context.choices.layouts.get(layout),
             now,
+            isolated=isolated,
         ),
         taken=taken_lately(listing.shown, now),
     )
@@ -248,82 +229,6 @@ def _told_manifest(entry: Record) -> Mapping[str, object]:
     databases = {path: {"state": state} for path, state in states.items()} if states is not None else None
     gaps = list(taken.gaps) if taken.gaps is not None else None
     return {"remarks": gaps, "scope": {}, "census": taken.census, "databases": databases}
-
-
-def _now(
-    context: UserContext,
-    home: str,
-    layout_name: str,
-    view: VaultView,
-    whole: LastSnapshot | None,
-    last: LastSnapshot | None,
-    stored_damaged: Mapping[str, str],
-    checked: Mapping[str, tuple[str, float]],
-    coverage: Coverage | None,
-    manifest: Mapping[str, object] | None,
-    shown: Sequence[Listed],
-    isolated: bool,
-    time: float,
-) -> HomeNow:
-    """A quick look at the home itself, beside what its newest whole snapshot says."""
-    layout = context.choices.layouts.get(layout_name)
-    if layout is None or last is None or not os.path.isdir(home):
-        return HomeNow()
-    census = census_in(manifest) if whole is not None else {}
-    states = _states(shown, whole or last, coverage)
-    since = (whole or last).time
-
-    def excused(one: Shrinkage, counted: float = since) -> bool:
-        return is_explained(context, home, layout, one, counted)
-
-    databases = {**states, **stored_damaged}
-    noise, lost, unread, counts = look_now(home, layout, databases, census, excused, since, isolated=isolated)
-    reasons = {gap.path: gap.reason for gap in coverage.of(Outcome.DAMAGED)} if coverage else {}
-
-    def mended(path: str) -> bool:
-        """Whether it is something else since it was found damaged when it was stored."""
-        found = checked[path][1] if path in checked else last.time
-        return path in sound_to_the_doctor(context, home, found) or restored_since(context, home, found)(path)
-
-    found = [
-        DamagedDatabase(
-            path,
-            noise.get(path) or reasons.get(path, ""),
-            (stored_damaged.get(path) or sound_database(shown, path))[:8],
-            mended=path not in noise
-            and os.path.isfile(os.path.join(home, path))
-            and path in stored_damaged
-            and (mended(path) or "should be a database" in reasons.get(path, "")),
-        )
-        for path in dict.fromkeys((*stored_damaged, *noise))
-    ]
-    holder = (whole or last).short
-    fewer = partial(fewer_lately, context, home, counts, excused, time)
-    return HomeNow(tuple(found), lost, holder, _places_back(view, layout, whole, lost), census, unread, fewer)
-
-
-def _states(shown: Sequence[Listed], newest: LastSnapshot, coverage: Coverage | None) -> Mapping[str, str]:
-    """The databases that the newest snapshot holds."""
-    listed = next((one for one in shown if one.id == newest.id), None)
-    if listed is not None:
-        return states_in_file(listed.snapshot)
-    return coverage.databases or {} if coverage else {}
-
-
-def _places_back(
-    view: VaultView, layout: Layout, whole: LastSnapshot | None, lost: LossSummary
-) -> tuple[str, ...]:
-    """What brings back what is lost: those of its places that the snapshot has."""
-    paths = lost.named_places(layout)
-    snapshot = next((one for one in view.snapshots if whole is not None and public_id(one) == whole.id), None)
-    if not paths or view.repository is None or snapshot is None:
-        return paths
-    from safekept.vault.read import snapshot_source
-
-    with contextlib.suppress(SafekeptError, OSError):
-        source, _ = snapshot_source(view.repository, snapshot)
-        return tuple(path for path in paths if source.node(path) is not None)
-    return paths
 
 
 def _changed(
@@ -370,7 +275,7 @@ def _damaged(
     coverage: Coverage | None,
     checked: Mapping[str, tuple[str, float]],
 ) -> dict[str, str]:
-    """The databases that were damaged when they were last checked, and who has each one sound, if anybody."""
+    """The databases that were damaged when they were last checked, and the snapshot that has each sound."""
     if last is not None and last.from_journal:
         return {gap.path: "" for gap in coverage.of(Outcome.DAMAGED)} if coverage else {}
     if last is None or not any(one.id == last.id for one in shown):
@@ -399,7 +304,7 @@ def _saw_a_landing(home: str) -> bool:
 
 
 def _unfilled(home: str) -> list[Unfilled]:
-    """What a restore left to be filled; where nobody is at it, this goes on with it."""
+    """What a restore left to be filled; where no process is at it, this goes on with it."""
     if not _saw_a_landing(home):
         return []
     from ..base.search_behind import begin, not_filled
