@@ -1,7 +1,7 @@
 """Checkpoints for an agent: what to call before it acts and after its turn.
 
 Named files are captured at every call. A full pass is made once per project and turn, before the first
-change, and before every shell command, since nobody knows what a command will touch. What a turn left
+change, and before every shell command, since it is unknown what a command will touch. What a turn left
 behind is marked off the call path. Nothing here raises: what went wrong is returned and kept in the
 project's `state.json`, where `status` finds it.
 """
@@ -55,7 +55,7 @@ class Checkpoints:
         listener: Listener = silent,
     ) -> None:
         self.directory, self.settings, self.listener = directory, settings, listener
-        self.maintenance = maintenance  # None: nobody is started to keep the store small
+        self.maintenance = maintenance  # None: nothing is started to keep the store small
         self.hidden = hidden
         self.forbidden, self.chosen = tuple(forbidden), tuple(chosen)
         self._session = self._turn = ""
@@ -106,7 +106,7 @@ class Checkpoints:
 
     @property
     def _others(self) -> OtherUsersProjects:
-        """What an agent of root's changes in somebody's project is kept by that somebody."""
+        """What an agent of root's changes in another user's project is kept by that user."""
         return OtherUsersProjects(
             self.directory,
             {
@@ -130,7 +130,7 @@ class Checkpoints:
 
         Not `over`: only a command of it ended, and the end of the turn is to be marked, too.
         `only_open`: not where a mark is the last that is known of this session. Whatever changed since then
-        was changed by somebody else, and a later mark would say that the agent did it.
+        was changed by others, and a later mark would say that the agent did it.
         The answer of a call that does not wait is empty; `state.json` tells.
         """
         session, turn = session or self._session, turn or self._turn
@@ -205,7 +205,7 @@ class Checkpoints:
     ) -> None:
         session, turn = session or self._session, turn or self._turn
         groups: dict[str, tuple[Root, list[str]]] = {}
-        # Whoever writes to a link changes what it leads to: both are captured, each in its project.
+        # A write to a link changes what it leads to: both are captured, each in its project.
         targets = [os.path.join(directory, path) for path in paths if "\0" not in path]
         targets = [os.path.realpath(path) for path in targets if os.path.islink(path)]
         for path in [*paths, *(path for path in targets if not os.path.isdir(path))]:

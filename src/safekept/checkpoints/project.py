@@ -5,7 +5,7 @@ project, one history, one set of ignore rules. Where there is no repository it i
 with another marker, and where there is none of those, the directory around it that an agent works in. Else
 it is the directory that the file is in or will be in, of which only named files are taken. Directories that
 hold everything (the root, a home, a shared temporary directory, an agent's home) are never one, marker or
-not: whoever puts a `package.json` into `/tmp` does not make a project of it. All of it is judged on resolved
+not: a `package.json` in `/tmp` does not make a project of it. All of it is judged on resolved
 paths, so a link cannot lead around the rule.
 """
 
@@ -39,9 +39,9 @@ SHARED = (
 ).split()
 
 
-#: Anybody's scratch: what lies there is somewhere, and is not the machine's.
+#: Scratch places of all users: what lies there is somewhere, and is not the machine's.
 SCRATCH = "/tmp /var/tmp /dev/shm /private/tmp /private/var/tmp".split()  # noqa: S108 - not written to
-#: The machine's own; below those of the second list nothing is anybody's project.
+#: The machine's own; below those of the second list nothing is a project.
 SYSTEM = (
     "/bin /lib /lib32 /lib64 /sbin /usr/bin /usr/lib /usr/lib64 /usr/local /usr/sbin /usr/share /usr/src "
     "/var/lib /var/log /var/cache /var/spool /System /Library /Applications /Volumes"
@@ -123,7 +123,7 @@ def _elsewhere(forbidden: Collection[str]) -> set[str]:
 def holds_too_much(path: str, forbidden: Collection[str] = ()) -> bool:
     """Whether a directory is never one project, even if a person names it; `path` is resolved.
 
-    The root, anybody's home, shared, temporary and system directories, and the `forbidden`: an agent's
+    The root, any user's home, shared, temporary and system directories, and the `forbidden`: an agent's
     home, our own data.
     """
     if path in {os.path.realpath(place) for place in (*SHARED, *SYSTEM, *KERNEL, *forbidden) if place}:
@@ -251,7 +251,7 @@ class ProjectOfAnother(SafekeptError):
 
 
 def refuse_others(project: str) -> None:
-    """Raise where root would have to work in somebody's project. Costs everybody else one comparison.
+    """Raise where root would have to work in another user's project. Costs other users one comparison.
 
     Whatever reads or changes a project asks here, so that no face can forget it. Before that, a command line
     begins again as the owner (`core/owner/handover.py`), and a hook leaves its part to a child (`as_owner`).

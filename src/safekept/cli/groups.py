@@ -119,7 +119,7 @@ class LazyGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         own = {*ctx.help_option_names, *(name for option in self.params for name in option.opts)}
-        alone = not args and not ctx.resilient_parsing  # whoever completes a line may still name a command
+        alone = not args and not ctx.resilient_parsing  # a line being completed may still name a command
         option = bool(args) and args[0].startswith("-") and args[0] not in own
         if self.default and (alone or option or self._is_for_default(args)):
             args = [self.default, *args]

@@ -129,7 +129,7 @@ def together() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-        if pressed:  # an error in it does not make anybody go on
+        if pressed:  # an error in it does not make the work go on
             raise KeyboardInterrupt
 
 

@@ -263,7 +263,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _told(code: int, tell: Callable[..., object], *words: object) -> int:
-    """Say how it ended. Where nobody can hear it, the exit code still says it."""
+    """Say how it ended. Where it cannot be heard, the exit code still says it."""
     with contextlib.suppress(OSError):
         tell(*words)
     return code

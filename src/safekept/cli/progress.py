@@ -60,7 +60,7 @@ class Progress:
         self._program = program
         self._since: dict[str, float] = {}
         self._one_at_a_time = threading.Lock()  # events come from the threads at work, too
-        self._drawn = self._closed = self.held = False  # held: somebody is asked
+        self._drawn = self._closed = self.held = False  # held: a question is asked
         self._make()
 
     def _make(self) -> None:
@@ -84,7 +84,7 @@ class Progress:
         self._bars.start()
 
     def pause(self) -> None:
-        """Off the screen, while somebody speaks; the next event draws it again below that."""
+        """Off the screen, while others write; the next event draws it again below that."""
         with self._one_at_a_time:
             if self._drawn:
                 self._drawn = False

@@ -98,6 +98,6 @@ def _write(path: str, data: bytes, *, led: bool = True) -> None:
 
 
 class BesideConsole(Console):
-    """The same words, beside the result of somebody else."""
+    """The same words, beside the result of another."""
 
     beside = True

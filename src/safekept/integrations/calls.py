@@ -42,7 +42,7 @@ class Call:
     host: str
     tool: str = ""  # as the host calls it
     paths: tuple[str, ...] = ()  # files it names, absolute or relative to `directory`
-    shell: bool = False  # nobody knows what it touches: a full pass of the project around `directory`
+    shell: bool = False  # what it touches is unknown: a full pass of the project around `directory`
     directory: str = ""  # where it works
     session: str = ""
     turn: str = ""
@@ -72,7 +72,7 @@ class Call:
     @classmethod
     def from_dict(cls, document: Mapping[str, object]) -> Call:
         """What came over the wire. What is missing or of the wrong kind is as if it had not been said;
-        a kind that nobody knows asks for nothing."""
+        an unknown kind asks for nothing."""
         texts = {
             one.name: value
             for one in fields(cls)

@@ -97,7 +97,7 @@ def _said(out: bytes, errors: bytes, code: str | int) -> int:
                 text = text[os.write(number, text) :]
         except OSError:
             if number == 1:
-                return 1  # nobody could hear it
+                return 1  # it could not be heard
     return int(code)
 
 
@@ -112,7 +112,7 @@ def _open_closed_streams() -> None:
 
 
 def _everything(descriptor: int) -> bytes:
-    """All that a host says. What is beyond the bound is read, so that nobody is stuck writing it, and
+    """All that a host says. What is beyond the bound is read, so that the host is not stuck writing it, and
     dropped."""
     parts: list[bytes] = []
     size = 0

@@ -89,7 +89,7 @@ def snapshot_before(call: Call, place: Place, at_home: AtHome) -> None:
     for home, _ in at_home:
         with contextlib.suppress(SafekeptError, OSError, ValueError):
             if snapshot_is_due(place.context, home, place.settings.number(_HOURS)):
-                # What the tool names is kept already, so nobody has to wait for the rest.
+                # What the tool names is kept already, so the rest is not waited for.
                 run_apart(replace(call, kind="session-end", home=home, paths=()), place.environment)
 
 

@@ -61,7 +61,7 @@ _SHELL = 10.0
 def run_apart(call: Call, environment: Mapping[str, str]) -> None:
     """Start it, in a session of its own and at low priority, and do not wait. Nothing is raised."""
     command = own_command("helper", "call", "--apart")
-    # The shell ends at once and is waited for; what it leaves behind is nobody's zombie.
+    # The shell ends at once and is waited for; what it leaves behind is no zombie of ours.
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         subprocess.run(
             ["/bin/sh", "-c", 'cd /; exec 3<&0; "$@" <&3 3<&- &', "sh", *command],

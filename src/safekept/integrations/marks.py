@@ -1,7 +1,7 @@
 """In which order points and marks come: no mark between a point and the change that it was taken for.
 
 A mark says what an agent left behind, and what differs from it later counts as the user's own. It is made
-while nobody waits, so the agent's next call may come first. Then the point before that call holds what the
+while nothing waits, so the agent's next call may come first. Then the point before that call holds what the
 mark would have held, and the mark is not made: made now, it would make the coming change the user's.
 Nor is one made while another command of the same session still runs (calls side by side, a subagent): the
 last of them to end, or the end of the turn, makes it.

@@ -41,8 +41,8 @@ class Place:
     settings: Settings
     context: UserContext
     troubles: tuple[SafekeptError, ...] = ()  # what is wrong with the settings, if anything is
-    later: Later | None = None  # None: there is nobody who could do it later
-    apart: bool = False  # this process is there for one call, and nobody waits for it
+    later: Later | None = None  # None: there is nothing that could do it later
+    apart: bool = False  # this process is there for one call, and nothing waits for it
     messages: dict[str, set[str]] = field(default_factory=dict)  # session -> what it was told
 
     @classmethod
@@ -62,7 +62,7 @@ class Place:
             raise
         except SafekeptError as error:
             troubles = (error,)
-            # A user whom nobody knows owns no places: those of whoever runs this are as good as any.
+            # An unknown user owns no places: those of the user who runs this are as good as any.
             # As root, what belongs to another user is not ours to obey; root's own is.
             others = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME")
             left = (SYSTEM_USER, *(others if error.code == "places-of-another" else ()))
@@ -175,7 +175,7 @@ class PlaceCache:
     """One `Place` for each environment. `base`: the helper's own, for what no caller sends."""
 
     def __init__(self, base: Mapping[str, str], later: Later) -> None:
-        # What a caller could have said and did not say is not said by whoever started the helper either.
+        # What a caller could have said and did not say is not said by the starter of the helper either.
         self._base = {name: value for name, value in base.items() if not counts(name)}
         self._later = later
         self._lock = threading.Lock()

@@ -71,7 +71,7 @@ def _protect(call: Call, place: Place) -> Outcome:
 
 
 def _switched_off(call: Call, place: Place) -> Outcome | None:
-    """What to answer where nobody wants checkpoints; told once in a session."""
+    """What to answer where checkpoints are switched off; told once in a session."""
     from safekept.actions.hosts.sessions import SWITCH, switch
 
     found = switch(place.data_directory, place.environment, call.session)
@@ -198,7 +198,7 @@ def _out_of_reach(call: Call, place: Place) -> Outcome:
 
 
 def _afterwards(call: Call, place: Place) -> Outcome:
-    """A tool or a turn ended: nobody waits for the mark, where there is somebody to make it later."""
+    """A tool or a turn ended: the mark is not waited for, where there is a process to make it later."""
     if call.kind == "after" and call.shell:
         from safekept.actions.projects.rollback_news import drop_own_news
 
@@ -353,7 +353,7 @@ def _remember(call: Call, place: Place, outcome: Outcome) -> None:
 
 
 def _later(place: Place, work: Callable[[], None]) -> None:
-    """Off the caller's path, where there is somebody to do it."""
+    """Off the caller's path, where there is a process to do it."""
     if place.later is None:
         work()
     else:

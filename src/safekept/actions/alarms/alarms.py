@@ -109,7 +109,7 @@ def raise_alarm(context: UserContext, alarm: Alarm, listener: Listener = silent)
 
 
 def losses_in_snapshots(context: UserContext, home: str) -> tuple[Alarm, ...]:
-    """The losses of a home that a snapshot may hold: nobody meant them; each says since when it is back.
+    """The losses of a home that a snapshot may hold: they were not meant; each says since when it is back.
 
     What a restore brought back is in the home, and in every snapshot that was taken since then.
     """

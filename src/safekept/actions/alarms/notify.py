@@ -1,7 +1,7 @@
 """Notices: a ping, a message, a mail or a command, when something is wrong and only then.
 
 Nothing here can fail or hold up the work: every target has the same few seconds, all of them at once, and
-whatever goes wrong becomes a line in the journal. When all is well nobody hears anything, except a
+whatever goes wrong becomes a line in the journal. When all is well nothing is sent, except a
 healthchecks-style URL, which is notified of every start and every good end so that it can miss one.
 
 A target is named by its kind and its host. Its whole URL, which is often the only secret, is in no message,

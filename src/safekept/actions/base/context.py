@@ -105,7 +105,7 @@ class Choices:
     destinations: tuple[DestinationSetting, ...] = ()
     #: Who is notified when something is wrong; None: no one is.
     notify: NotifyTargets | None = None
-    #: What is done how often when nobody is there; None: as the defaults say.
+    #: What is done how often when no person is there; None: as the defaults say.
     schedule: Plan | None = None
     #: Files with private keys that open sealed archives.
     identities: tuple[str, ...] = ()
@@ -128,14 +128,14 @@ class Caller:
     vault_secret: Callable[[], Secret] | None = None
     #: How often it is asked for before it is given up: a person mistypes, a command does not.
     secret_tries: int = 1
-    #: ask(question, new) -> a passphrase for a sealed archive or a key; None where nobody can be asked.
+    #: ask(question, new) -> a passphrase for a sealed archive or a key; None where no person can be asked.
     ask_passphrase: Callable[[str, bool], str] | None = None
     #: Whether that answers without a person.
     passphrase_is_given: bool = False
     #: Root's work in another user's home is done by a child that is its owner. This is about commands
     #: that cannot be done that way: they refuse such a home.
     only_own_homes: bool = True
-    #: Seconds to wait for somebody who has the vault to himself, where it is only read; None: the usual.
+    #: Seconds to wait for a program that has the vault to itself, where it is only read; None: the usual.
     patience: float | None = None
     #: keep_connected(context, home) before a landing; what it gives is called afterwards, puts the agents'
     #: connections right again and says so. None: this face cannot connect.
@@ -224,8 +224,8 @@ class UserContext:
         return False
 
     def _none_meant(self, error: type[SafekeptError]) -> SafekeptError:
-        """Nobody named a home, and where one would be is none: other agents' are named, and no agent is
-        spoken of that nobody has."""
+        """No home was named, and where one would be is none: other agents' are named, and no agent is
+        named that the user does not have."""
         places = [locate_home(one, self.caller.environment, self.places.user_home) for one in self._usual]
         here = sorted({path for path in places if os.path.isdir(path)})
         steps = (f"Name the one you mean with `--home PATH`: {', '.join(f'`{one}`' for one in here)}",)

@@ -1,4 +1,4 @@
-"""Whether the code of an agent in a home came with an import: whoever made the archive wrote it, then.
+"""Whether the code of an agent in a home came with an import: then the maker of the archive wrote it.
 
 Such code is named before an import as what the agent can run. A drill never runs it: proving a backup must
 not be what starts a stranger's program.

@@ -25,7 +25,7 @@ KEY, SETTINGS, JOURNAL, RECEIPTS = "vault.key", "config.toml", "journal.jsonl", 
 #: What is remembered of kits, of what a person declined, and of which vault is this machine's.
 REMEMBERED = ("kits.json", "declined.json", "vaults.json")
 _EARLIER = ".before-"
-#: So many earlier versions of a copy stay; of a key all do, each may open somebody's history.
+#: So many earlier versions of a copy stay; of a key all do, each may open a history.
 _VERSIONS = 5
 #: What is compared before the journal's new lines are added to its copy.
 _TAIL = 4096

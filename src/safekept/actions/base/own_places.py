@@ -1,7 +1,7 @@
 """What is safekept's own and no part of any home: the vault, its key, our data, the cache.
 
 Nothing is ever restored over them. An exact restore removes what it does not know, so where it may go is
-asked more strictly: a directory of its own, and none that only happens to hold somebody's things.
+asked more strictly: a directory of its own, and none that only happens to hold the user's things.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def within(path: str, place: str) -> bool:
 
 
 def refuse_unsafe_target(context: UserContext, target: str, *, into: bool, exact: bool) -> None:
-    """Raise UnsafeTarget where restoring there would cost the vault, its key, our data or somebody's files.
+    """Raise UnsafeTarget where restoring there would cost the vault, its key, our data or the user's files.
 
     `into`: a directory that was named for this, not the home itself.
     """

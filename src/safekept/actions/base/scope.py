@@ -144,7 +144,7 @@ def without_removal(snapshot: Snapshot, stored: Stored, layout: Layout) -> Calla
         if snapshot.excludes or (foreign and not _given(snapshot, f"{stored.home.rstrip('/')}/{path}")):
             return True
         lost = [one.path for one in source.remarks if one.outcome is Outcome.UNREADABLE]
-        # Without its own account nobody knows what the snapshot was asked to hold.
+        # Without its own account it is unknown what the snapshot was asked to hold.
         unknown = ".safekept/manifest.json" in lost or "" in lost
         return unknown or by_account(path) or any(within(path, place) for place in lost)
 

@@ -24,7 +24,7 @@ from safekept.home.landing import existing_areas
 if TYPE_CHECKING:
     from safekept.home.landing import SearchNote, Unfilled
 
-#: Seconds of work under the lock of the home, and between two of them: whoever lands comes in there.
+#: Seconds of work under the lock of the home, and between two of them: a landing comes in there.
 _BURST, _BETWEEN = 1.0, 0.15
 #: Seconds to wait for a landing that is at work.
 _PATIENCE = 600.0

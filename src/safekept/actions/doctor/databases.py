@@ -107,7 +107,7 @@ def _paths(home: str, layout: Layout) -> list[str]:
 
 
 def _judged(case: Case, home: str, layout: Layout, path: str, place: str) -> str | DatabaseFacts | None:
-    """What is wrong with a database, in words; else what is known of it; None where nobody can say."""
+    """What is wrong with a database, in words; else what is known of it; None where that is unknown."""
     examination = Examination(
         layout,
         Recorded({"": home}, lambda: iter(()), {}, {}),

@@ -26,7 +26,7 @@ from ..vault.opening import open_vault
 from .case import Case
 
 _DAY = 86400.0
-#: A clock may be wrong by so much without anybody being misled.
+#: A clock may be wrong by so much without misleading a person.
 _SKEW = 300.0
 #: The host looks in every hour; three times missed is not by chance.
 #: Forgotten snapshots that were not pruned for so long after their grace.

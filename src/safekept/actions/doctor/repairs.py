@@ -1,6 +1,6 @@
 """What `doctor --fix` does: modes, locks of dead processes, what was cut off. Written down, and undoable.
 
-Modes are put back by `safekept undo ID`. A lock of a process that is gone protects nobody, and what was
+Modes are put back by `safekept undo ID`. A lock of a process that is gone protects nothing, and what was
 cut off is made right as the next command would do it: neither has anything to be brought back.
 """
 

@@ -1,4 +1,4 @@
-"""What a report about another system needs: what this one has and can, in words that name nobody.
+"""What a report about another system needs: what this one has and can, in words that name no person.
 
 No path, name, address or text of the user's is in it: only versions, kinds, answers of yes and no, and the
 codes of findings, which are ours.
@@ -46,7 +46,7 @@ def system_report(
 
 
 def _digits(release: str) -> str:
-    """Without what somebody called a kernel of their own."""
+    """Without the name that a person gave a kernel."""
     match = re.match(r"[0-9]+(\.[0-9]+)*", release)
     return match[0] if match else ""
 

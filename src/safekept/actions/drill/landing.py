@@ -144,7 +144,7 @@ def land_in_scratch(
     What cannot be read is lost and listed; a damaged database lands as it is. Raises what the landing
     refuses, and NoRoom in the words of a drill where the disk filled up meanwhile.
     """
-    # What is bound to a machine is left alone by a restore; here there is nobody to leave it to.
+    # What is bound to a machine is left alone by a restore; here there is none to leave it to.
     layout = replace(subject.layout, machine_bound_patterns=())
     source = LocalDamage(subject.source, subject.entries, chosen)
     external = {

@@ -237,7 +237,7 @@ def refuse_unreadable(listing: Listing, word: str) -> None:
 def _damage(repository: Repository, listing: Listing, word: str) -> Problems:
     """Files of the vault that cannot be read, as far as they concern what was asked for."""
     found: Problems = []
-    if word == "latest":  # one of these may be the newest; nobody can tell
+    if word == "latest":  # one of these may be the newest; that is unknown
         found += [(f"snapshots/{name[:12]}", why) for name, why in sorted(listing.damaged.items())]
     repository.reload_index(without_cache=True)
     found += [(f"index/{name[:12]}", why) for name, why in sorted(repository.damaged_indexes.items())]

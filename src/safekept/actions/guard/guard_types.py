@@ -85,7 +85,7 @@ class Guarded:
 
     @property
     def exit_code(self) -> int:
-        """The command's own; where that is 0: 130 for Ctrl-C, 3 for a loss or where nobody could look."""
+        """The command's own; where that is 0: 130 for Ctrl-C, 3 for a loss or where that is unknown."""
         if self.ended.status:
             return self.ended.status
         if self.interrupted:

@@ -157,7 +157,7 @@ def protect_before(
 
     `backup` is what was said on the command line: True also writes the zip, False switches all off
     and wins. Else `mode` (a safekept setting), else the home's own `updates.pre_update_backup`; a
-    migration asks nobody, as with Hermes. `keep` is how many zips of this kind stay; 0: as the home says.
+    migration does not ask, as with Hermes. `keep` is how many zips of this kind stay; 0: as the home says.
     """
     operation, began, chosen = new_id(), time.monotonic(), QUICK
     try:

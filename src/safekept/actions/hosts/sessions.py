@@ -124,7 +124,7 @@ def sessions_in(data_directory: str, place: str) -> tuple[str, ...]:
 
 
 def sessions_off(data_directory: str) -> tuple[str, ...]:
-    """The sessions in which somebody switched safekept off, and that were heard of in the last day."""
+    """The sessions in which safekept was switched off, and that were heard of in the last day."""
     names: list[str] = []
     with contextlib.suppress(OSError), os.scandir(_place(data_directory)) as listing:
         for item in listing:

@@ -1,6 +1,6 @@
 """Which archives may leave this host: sealed ones, unless a person confirmed that the place may read them.
 
-Judged by the first bytes of a file, not by its name: a name is a promise that nobody keeps.
+Judged by the first bytes of a file, not by its name: a name proves nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class NotAnArchiveFile(SafekeptError):
 
 
 def is_sealed(path: str) -> bool:
-    """Whether only whoever has the key or passphrase can read this file, by its first bytes."""
+    """Whether only the key or passphrase opens this file, by its first bytes."""
     start = read_start(path, 64)
     if start.startswith(_SEALED):
         return True

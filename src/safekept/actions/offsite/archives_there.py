@@ -2,7 +2,7 @@
 
 What the place gives back is held against the checksum. Older ones go only where this machine
 itself sent them, of the same home, when there are more than `keep`: archives of others, and whatever else
-lies there, are nobody's business here.
+lies there, are left alone.
 """
 
 from __future__ import annotations

@@ -213,7 +213,7 @@ def _measure(objects: ObjectStore, examined: Examined) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StoredVault:
-    """The copy of one vault in a destination, as far as anybody can see without its key."""
+    """The copy of one vault in a destination, as far as it can be seen without its key."""
 
     directory: str
     snapshots: int

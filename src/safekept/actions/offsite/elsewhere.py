@@ -66,7 +66,7 @@ def _of_directory(context: UserContext, setting: DestinationSetting, away: bool)
     path = directory_of(setting)
     if os.path.isdir(path) and not away:
         return on_a_disk_of_this_machine(context, path)
-    # A disk that is away cannot be looked at. The first push did, unless somebody said that it need not.
+    # A disk that is away cannot be looked at. The first push did, unless it was told that it need not.
     return "is on the same disk as this system or the vault" if setting.same_disk else ""
 
 

@@ -175,7 +175,7 @@ def _each(
                 raise worker.error
     except BaseException:
         with mutex:
-            waiting = iter(())  # nobody begins another one; the place is closed when all have ended
+            waiting = iter(())  # no thread begins another one; the place is closed when all have ended
         for worker in workers:
             worker.wait_through_signals()
         raise

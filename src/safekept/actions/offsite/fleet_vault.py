@@ -129,7 +129,7 @@ class FleetVault:
 
 
 def look_from_outside(objects: ObjectStore, directory: str, place: str) -> FleetVault:
-    """What anybody sees who may list: how many snapshots, when the last one came, how much there is."""
+    """What the right to list shows: how many snapshots, when the last one came, how much there is."""
     found = FleetVault(directory, place)
     prefix = f"{directory}/" if directory else ""
     for stored in objects.list(prefix):

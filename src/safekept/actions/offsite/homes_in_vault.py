@@ -1,4 +1,4 @@
-"""The homes that a vault keeps, whoever's they are: one for each host, home and agent, newest snapshot first.
+"""The homes that a vault keeps: one for each host, home and agent, newest snapshot first.
 
 Where a rebuild has to choose, it never guesses between two machines or two agents: what there is is listed,
 with the words that choose one of them.
@@ -36,7 +36,7 @@ class HomeInVault:
     vault: str  # how the vault is named
     host: str
     home: str
-    layout: str  # "" where restic or somebody's hand made it
+    layout: str  # "" where restic made it, or a person by hand
     #: Newest first, those of where it was before among them; forgotten ones only where all are.
     snapshots: list[Listed] = field(default_factory=list)
     continued: bool = False  # it goes on elsewhere: all of it is the past of another home
@@ -73,7 +73,7 @@ def homes_in_vault(
 ) -> tuple[list[HomeInVault], dict[str, str]]:
     """Every home of a vault, by host and path, and the snapshot files that cannot be read.
 
-    With `forgotten` also homes of which everything is forgotten: a mark can be added by whoever may only add,
+    With `forgotten` also homes of which everything is forgotten: a mark needs the right to add alone,
     and must not leave a machine without its home. With `every` what is forgotten counts as the rest does.
     """
     snapshots, damaged = list_snapshots(repository, cached=cached)

@@ -2,7 +2,7 @@
 
 A marker file in the place says that safekept was here. A place that this machine has pushed to before and
 that has no marker now is not the same place: a disk that is not plugged in, a share that is not mounted,
-a bucket that somebody emptied. Nothing is written there behind anybody's back, and no directory is ever
+a bucket that was emptied. Nothing is written there unasked, and no directory is ever
 made on the mount point of an absent disk. The first time, a `file:` place must lie on a disk of its own.
 """
 
@@ -273,7 +273,7 @@ def lost_with_this_machine(context: UserContext, setting: DestinationSetting) ->
     """
     if setting.is_file and not setting.elsewhere:
         known: object = None
-        with contextlib.suppress(OSError):  # nobody can tell: then only what is there
+        with contextlib.suppress(OSError):  # unknown: then only what is there
             known = _known(context).get(setting.url)
         if isinstance(known, dict) and not os.path.lexists(os.path.join(directory_of(setting), MARKER)):
             here = known.get("here")

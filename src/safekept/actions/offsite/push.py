@@ -207,7 +207,7 @@ def _one_at_a_time(context: UserContext, setting: DestinationSetting) -> Iterato
     name = hashlib.sha256(setting.url.encode("utf-8", "surrogateescape")).hexdigest()[:16]
     path = os.path.join(context.places.data_directory, f"push-{name}.lock")
     with process_lock(path, "push", remove=True):
-        sweep_locks(context.places.data_directory, "push-")  # of places that nobody pushes to any more
+        sweep_locks(context.places.data_directory, "push-")  # of places that are no longer pushed to
         yield
 
 
@@ -294,7 +294,7 @@ def _push_hidden(
 
 def _rights(setting: DestinationSetting, objects: ObjectStore) -> CredentialRights | None:
     """What may be done there: tried last, and whatever comes of it, everything has arrived."""
-    if setting.is_file:  # whoever writes a disk as this user does can delete there
+    if setting.is_file:  # a disk that this user can write, this user can empty
         return CredentialRights(write=True, overwrite=True, delete=True, versioning=False)
     try:
         return objects.probe()

@@ -1,6 +1,6 @@
 """What is lost with this machine: the hosts that are this very one, its disks, and its memory.
 
-Nothing is asked of a network: a name server that does not answer must not keep anybody waiting for a verdict.
+Nothing is asked of a network: a name server that does not answer must not hold a verdict up.
 """
 
 from __future__ import annotations

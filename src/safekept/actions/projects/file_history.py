@@ -1,7 +1,7 @@
 """Every version of one file of a project, over its newest checkpoints, and who made each.
 
 Marks after a turn say what an agent left behind: what differs between a point before and the mark after it is
-that turn's; what differs between a mark and the next point before a turn was done by somebody else.
+that turn's; what differs between a mark and the next point before a turn was done by a person.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A point is a checkpoint of a project, in the checkpoint store, or a home point, 
 word means is decided here and nowhere else. A number means a checkpoint wherever a project is; only in an
 agent's home, outside every project, it counts the points of that home. An id means whatever has it. What
 needs nothing from the vault does not open it, and does not even load what could: a vault on a server that
-does not answer keeps nobody from going back in a project.
+does not answer stops no rollback of a project.
 
 One `Points` serves one command: the store is opened once, at the first need, and closed at the end.
 """

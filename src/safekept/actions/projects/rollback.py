@@ -232,7 +232,7 @@ def _keep_as_it_is(
 ) -> None:
     """The hidden half as the rollback left it, for its mark: what is changed next is known for a change.
 
-    Nobody waits long for it: where it takes longer, the next point keeps it.
+    It is not waited for long: where it takes longer, the next point keeps it.
     """
     if done.after is None or not done.after.hidden or request.settings is None:
         return

@@ -1,7 +1,7 @@
 """What an agent's run came to, read from the checkpoints it left: every point, and all that changed.
 
 Also what is missing. An agent may delete the project or our own store while it runs, or files that no
-checkpoint holds, and whoever asks afterwards must hear of it from us.
+checkpoint holds, and those who ask afterwards must hear of it from us.
 """
 
 from __future__ import annotations
@@ -124,6 +124,6 @@ def mark_end_of_run(
     settings: TakeSettings | None = None,
     listener: Listener = silent,
 ) -> None:
-    """The mark of what an agent left behind, where whoever watched it cannot make it any more."""
+    """The mark of what an agent left behind, where its watcher cannot make it any more."""
     with checkpoint_store(context, listener) as store:
         take(store, project, kind="after", reason=reason, session=session, settings=settings or DEFAULTS)

@@ -49,7 +49,7 @@ class PointRow:
     point: Checkpoint | HomePoint
     changes: Changes | None = None  # what was changed after it, up to the next one; None where not counted
     damaged: bool = False  # it cannot be gone back to: part of it is missing from the store
-    here: bool = False  # the project is as it was then: somebody went back to it
+    here: bool = False  # the project is as it was then: a rollback went back to it
 
     def as_dict(self) -> dict[str, object]:
         head = {"number": self.number or None, **self.point.as_dict()}
@@ -161,7 +161,7 @@ def timeline(
         chosen = [
             point
             for point in points
-            if (live is None or point.id != live.id)  # which nobody keeps
+            if (live is None or point.id != live.id)  # which is not kept
             and (not session or point.session == session)
             and (not turn or point.turn == turn)
             and (every or point.id in numbers or point.id in bad)

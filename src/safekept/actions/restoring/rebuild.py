@@ -1,6 +1,6 @@
 """Rebuild a home on a bare machine, with nothing but the place of a backup and its key.
 
-What is there already is put aside and never deleted. Files belong to whom the place belongs to, whoever
+What is there already is put aside and never deleted. Files belong to the owner of the place, whichever user
 made the backup; secrets are closed to others; what is bound to the machine that is gone is left out. The home
 takes its place only after every check of a drill was passed over the very files that go there.
 """

@@ -1,7 +1,7 @@
-"""The kit in escrow beside the vault that a machine is rebuilt from: for whoever looks after a fleet of them.
+"""The kit in escrow beside the vault that a machine is rebuilt from: for a fleet of them.
 
 One private key opens the kits of all. Which machine is meant is clear where only one kit opens, or by its
-name; nobody is rebuilt from another one's vault by accident.
+name; no machine is rebuilt from another one's vault by accident.
 """
 
 from __future__ import annotations

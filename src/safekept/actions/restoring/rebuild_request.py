@@ -30,7 +30,7 @@ class RebuildRequest:
     vault_id: str = ""  # of the vault that a kit is for: no other is meant
     key_given: bool = False  # a key or passphrase was named or typed for this: the key of this machine is not
     kit_key: bool = False  # what is tried is the key on a kit
-    offers_sound: bool = False  # somebody is there to agree: where the newest is not sound, plan what is
+    offers_sound: bool = False  # a person is there to agree: where the newest is not sound, plan what is
     asks: bool = False  # a person can be asked for a passphrase, and named no key
 
 

@@ -66,7 +66,7 @@ class RestoreRequest:
     deadline: float = 30.0
     keep_days: int = 14
     directory: str = ""  # where relative paths are looked for after the home itself
-    offers_sound: bool = False  # somebody is there to agree: where `latest` is not sound, plan what is
+    offers_sound: bool = False  # a person is there to agree: where `latest` is not sound, plan what is
     forgotten: bool = False  # the word may name one that was forgotten
     isolated: bool = False  # count rows in a helper process: where threads may be at the same databases
 
@@ -87,7 +87,7 @@ class PreparedRestore(PreparedLanding):
     removal_scope: str = ""  # where that is less than the home: what an exact restore may remove
     newer: Listed | None = None  # a quick snapshot that is newer than what `latest` meant
     going: tuple[RowsGoing, ...] = ()  # rows of databases that are there now and not in the snapshot
-    doubt: Doubt | None = None  # it is not sound, nobody named it by its id, and there is one that is
+    doubt: Doubt | None = None  # it is not sound, it was not named by its id, and there is one that is
     passed_over: Doubt | None = (
         None  # the newer one that `latest` meant; the sound one is planned in its place
     )
@@ -171,7 +171,7 @@ class PreparedRestore(PreparedLanding):
 
 
 def _opened(context: UserContext, listener: Listener) -> Repository:
-    """The vault; where none is, whoever wants something back may have lost the machine that had it."""
+    """The vault; where none is, who wants something back may have lost the machine that had it."""
     try:
         return open_vault(context, listener=listener)
     except NoSuchVault as error:

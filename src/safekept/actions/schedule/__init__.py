@@ -1,1 +1,1 @@
-"""Every night, without anybody being there."""
+"""What runs every night, with no person there."""

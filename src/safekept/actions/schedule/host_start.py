@@ -101,7 +101,7 @@ def _by_the_hour(found: Installed) -> bool:
 
 
 def installed_times(found: Installed, machine: Machine) -> tuple[tuple[int, int], ...] | None:
-    """The times of the day in what was installed, as it stands there now; None where nobody can say."""
+    """The times of the day in what was installed, as it stands there now; None where that is unknown."""
     texts = []
     try:
         texts = [read_table(machine.run)] if found.table else []
@@ -190,7 +190,7 @@ def cron_runs(machine: Machine) -> bool:
     if any(_is_cron(machine, number, _CRON_NAMES) for number in _cron_numbers(machine)):
         return True
     if not _name_of(machine, "1"):
-        return True  # processes of others are hidden here, or there is no list: nobody can say
+        return True  # processes of others are hidden here, or there is no list: unknown
     everybody = numbers(machine.root)
     return any(_is_cron(machine, number, _CRON_NAMES - {"busybox"}) for number in everybody)
 
@@ -229,7 +229,7 @@ def _of_cron(line: str) -> list[str]:
 
 
 def _words_of(line: str) -> list[str]:
-    """The words of a line; none where somebody edited it, and no shell would take it either."""
+    """The words of a line; none where it was edited, and no shell would take it either."""
     try:
         return shlex.split(line.replace("\\%", "%"))
     except ValueError:

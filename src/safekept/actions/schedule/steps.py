@@ -1,6 +1,6 @@
 """The pieces of work of a scheduled run, each by itself: what it does, and how it ended in a line.
 
-A step raises what its action raises. Whether that is tried again, told to somebody or left for the next
+A step raises what its action raises. Whether that is tried again, notified or left for the next
 run is not decided here.
 """
 
@@ -190,7 +190,7 @@ def absent(context: UserContext, destination: str) -> bool:
     """Whether it is a disk that was here before and is not plugged in now: nothing to try, and no failure."""
     from ..offsite.place import MARKER, known_place
 
-    with contextlib.suppress(OSError):  # where nobody can tell, the push itself says so
+    with contextlib.suppress(OSError):  # where that is unknown, the push itself says so
         for one in context.choices.destinations:
             if one.name == destination and one.is_file and known_place(context, one):
                 return not os.path.lexists(os.path.join(one.url.removeprefix("file:"), MARKER))

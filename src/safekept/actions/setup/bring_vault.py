@@ -84,7 +84,7 @@ def bring_vault(
     """Fetch the vault at `place` and make it this machine's; says where it is.
 
     `opening` is the same user with the key or passphrase that opened it there. `kit`: it was
-    opened with one that names these places, so somebody keeps it elsewhere.
+    opened with one that names these places, so it is kept elsewhere.
     """
     if not vault_exists(context):
         pull(context, PullRequest(place), listener)

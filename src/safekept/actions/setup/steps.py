@@ -184,7 +184,7 @@ def _vault(context: UserContext, choices: SetupChoices, listener: Listener) -> I
 
     there, began = vault_exists(context), time.monotonic()
     if not there:
-        # One that was here and is gone is missed, and never replaced behind anybody's back.
+        # One that was here and is gone is missed, and never replaced unasked.
         make_vault(context, homes=[one.place.home for one in choices.homes], anew=False).close()
         yield SetupStep("vault", DONE, f"made in {context.places.vault}", time.monotonic() - began)
     if choices.passphrase is not None:

@@ -36,7 +36,7 @@ class SnapshotPreview:
 def with_estimate(context: UserContext, request: SnapshotRequest, listener: Listener) -> Listener:
     """The same listener, told how much the first snapshot of a home will take, by a look at it.
 
-    For whoever watches: of every later one the journal knows. What keeps the look from being made is told by
+    When watched: of every later one the journal knows. What keeps the look from being made is told by
     the snapshot itself.
     """
     if not expected_bytes(context, "snapshot", request.place.home, request.partial):

@@ -39,7 +39,7 @@ class Doubt:
         return f"Snapshot {self.chosen.short} is not sound: {'; '.join(self.reasons)}"
 
     def passed_over(self, offers_sound: bool) -> Listed | None:
-        """The sound one, to be planned in its place where somebody is there to agree to that."""
+        """The sound one, to be planned in its place where a person is there to agree."""
         return self.sound if offers_sound else None
 
     def refusal(self, instead: Step, all_the_same: Step) -> SnapshotNotSound:

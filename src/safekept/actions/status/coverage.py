@@ -53,7 +53,7 @@ class Coverage:
     #: What of a database is rebuilt by a restore, and which of its indexes are held in full and why.
     lean: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    meant: Collection[str] = frozenset()  # links that lead out of the home, and somebody said that they may
+    meant: Collection[str] = frozenset()  # links that lead out of the home, and the user said that they may
 
     @property
     def unstored(self) -> list[Gap]:
@@ -62,7 +62,7 @@ class Coverage:
 
     @property
     def led_out(self) -> list[Gap]:
-        """What matters to the agent and lies behind a link out of the home, where nobody said that it may."""
+        """What matters to the agent and lies behind a link out of the home, and was not said to be meant."""
         return [gap for gap in self.of(Outcome.OUTSIDE) if gap.path not in self.meant]
 
     @property

@@ -72,7 +72,7 @@ class LastArchive:
 
     @property
     def readable_here(self) -> bool:
-        """Whether whoever reads this host's files can read it."""
+        """Whether one who reads this host's files can read it."""
         return self.there and (not self.sealed or self.key_here)
 
     def as_dict(self) -> dict[str, object]:

@@ -35,7 +35,7 @@ class ProjectSummary:
     limited: str  # why only named files are taken
     unprotected: str  # what no checkpoint protects here
     cut_off: bool = False  # a rollback was killed half way; the next one makes it right
-    left_out: LeftRecord | None = None  # hidden, not kept, and nobody chose that: it would be lost
+    left_out: LeftRecord | None = None  # hidden, not kept, and that was not chosen: it would be lost
     hidden_trouble: str = ""  # why nothing hidden is kept, where that is no matter of moments
 
     @property

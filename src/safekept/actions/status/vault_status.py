@@ -113,7 +113,7 @@ class VaultStatus:
 
     @property
     def readable_here(self) -> bool:
-        """Whether whoever reads this host's files can read the vault: its key lies here, too."""
+        """Whether one who reads this host's files can read the vault: its key lies here, too."""
         return bool(self.key_file)
 
     @property
@@ -301,7 +301,7 @@ def old_keys(
     context: UserContext, vault: str, keys: Sequence[ListedKey], recent: Recent
 ) -> tuple[ListedKey, ...]:
     """Keys of machines that this one was rebuilt from; where several hosts share a vault, none is that."""
-    with contextlib.suppress(OSError):  # where nobody can tell what a kit holds, every key may be needed
+    with contextlib.suppress(OSError):  # where it is unknown what a kit holds, every key may be needed
         rebuilt = 0.0 if recent.joined else recent.rebuilt
         return keys_of_old_machines(keys, rebuilt, stored_kit(context, vault))
     return ()
@@ -312,7 +312,7 @@ def _kit(recent: Recent) -> float:
 
 
 def _kits(context: UserContext, vault: str, keys: Sequence[ListedKey], recent: Recent) -> KitStatus:
-    with contextlib.suppress(OSError):  # where nobody can tell, none is stored
+    with contextlib.suppress(OSError):  # where that is unknown, none is stored
         written = written_kit(context, vault, lambda _: recent.kit)
         return kit_status(context, vault, [key.id for key in keys], written)
     return KitStatus()

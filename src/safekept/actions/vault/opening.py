@@ -1,8 +1,8 @@
 """Where the vault is and how it opens; made on first use, outside every home.
 
-The key file is durable before the vault that needs it, so no vault exists that nobody can open; an
+The key file is durable before the vault that needs it, so every vault that exists can be opened; an
 init cut short in between is finished with the same key. A vault that was known here and is gone (an
-unmounted drive) is never rebuilt behind anybody's back: a second, empty history in the place of
+unmounted drive) is never rebuilt unasked: a second, empty history in the place of
 the first would look like its loss.
 """
 
@@ -109,7 +109,7 @@ def _own_storage(context: UserContext) -> Storage:
 def _open_source(context: UserContext, listener: Listener) -> Repository:
     """The vault that was named to be read from, with the same key; nothing is remembered of it.
 
-    A copy in a destination is read without a lock: nobody prunes it but by `push --prune`, which would show
+    A copy in a destination is read without a lock: `push --prune` alone prunes it, which would show
     as damage and never as wrong content, and a credential that can only add could not take a lock away.
     """
     place = context.places.source_vault

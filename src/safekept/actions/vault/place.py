@@ -137,7 +137,7 @@ def known_vault(context: UserContext) -> str:
 
 
 def vault_was_here(context: UserContext) -> bool:
-    """Whether one was seen in this place. OSError where nobody can tell: then none may be made there."""
+    """Whether one was seen in this place. OSError where that is unknown: then none may be made there."""
     return _place(context) in _known(context)
 
 

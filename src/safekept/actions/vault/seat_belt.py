@@ -97,7 +97,7 @@ def look(context: UserContext) -> list[BeltedStore]:
 
 
 def open_stores(context: UserContext) -> list[BeltedStore]:
-    """`vault open`: everything can be written until `vault close`, by restic and by anybody who is you."""
+    """`vault open`: everything can be written until `vault close`, by restic and by any program of yours."""
     for what, belt in belts(context):
         try:
             if context.choices.seat_belt or (belt.wanted is None and belt.state != "off"):

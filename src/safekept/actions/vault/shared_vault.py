@@ -1,6 +1,6 @@
 """Many hosts in one vault, by explicit choice: this machine gets a key of its own to a vault that is there.
 
-Each of them can then read what the others stored, and nobody can take that back but by removing keys; so it
+Each of them can then read what the others stored, and only removing keys takes that back; so it
 is asked first. A copy that some machine pushes to is never shared: its `push --prune` would take away what
 the others stored there.
 """
@@ -65,7 +65,7 @@ def join_vault(
 
 
 def own_key(repository: Repository, key_file: str) -> str:
-    """The id of the key that was added. It is in the vault first: a file that opens nothing helps nobody."""
+    """The id of the key that was added. It is in the vault first: a file that opens nothing is useless."""
     own = secret_from_file(key_file)
     if own is not None:
         try:

@@ -1,4 +1,4 @@
-"""Root works in nobody's project: whoever owns it does, in a child, or it is refused."""
+"""Root works in no other user's project: its owner does, in a child, or it is refused."""
 
 from typing import TYPE_CHECKING
 

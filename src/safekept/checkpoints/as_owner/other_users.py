@@ -1,6 +1,6 @@
-"""Root's side: which part of a call is about somebody else's project, and the child that keeps it.
+"""Root's side: which part of a call is about another user's project, and the child that keeps it.
 
-The point lies in that user's store, where `rollback` finds it, whoever calls. Root only remembers in whose
+The point lies in that user's store, where `rollback` finds it for any caller. Root only remembers in whose
 projects a turn was at work, so that its end is marked there, too.
 """
 
@@ -28,7 +28,7 @@ _TURNS = 50
 
 
 def by_owner(paths: Sequence[str], directory: str) -> tuple[list[str], dict[Owner, list[str]]]:
-    """What is ours to keep, and what is somebody else's, by whose it is. All of it is ours but for root."""
+    """What is ours to keep, and what is another user's, by owner. All of it is ours but for root."""
     if os.geteuid() != 0:
         return list(paths), {}
     own: list[str] = []
@@ -90,7 +90,7 @@ class OtherUsersProjects:
         return list(dict.fromkeys(_owner(*one[:3]) for one in found))
 
     def _read(self) -> list[Any]:
-        """Of root's own making: nobody else can write there."""
+        """Of root's own making: no other user can write there."""
         with contextlib.suppress(OSError, ValueError, TypeError):
             found = json.loads(read_regular(os.path.join(self._directory, _NAME)))
             return [one for one in found if isinstance(one, list) and len(one) == 5]

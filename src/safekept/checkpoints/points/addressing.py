@@ -137,7 +137,7 @@ def find_files(
     """The paths, below the project, of files or directories that were asked for.
 
     `hidden` says whether the hidden half may know a path. Raises FileOutsideProject, and FileNotInCheckpoint
-    for one that nobody knows.
+    for an unknown one.
     """
     found = []
     for word in files:

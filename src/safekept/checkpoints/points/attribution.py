@@ -124,7 +124,7 @@ def changed_by_user(
             silent = point.kind == "manual" or (
                 point.kind == "undo" and f"rollback {point.id}" not in carried_out
             )
-            if silent:  # taken at any time, by anybody: the next older point knows more
+            if silent:  # taken at any time, by any caller: the next older point knows more
                 undecided.pop(path, None)
                 waiting[path] = True
                 continue

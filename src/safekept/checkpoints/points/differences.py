@@ -27,7 +27,7 @@ _MAKE_THEMSELVES = (
     "__pycache__ .cache .pytest_cache .mypy_cache .ruff_cache .next .nuxt .coverage .DS_Store Thumbs.db"
 ).split()
 _MOVABLE = ("ignored", "oversize", "secret", "unreadable", "limit", "excluded")
-#: Nobody's keys are larger.
+#: No key is larger.
 _LARGEST_SECRET = 1 << 20
 
 

@@ -1,7 +1,7 @@
 """A look at a project that keeps nothing: lists and differences store no byte, wherever they are asked for.
 
 What is there is borrowed by links, or by copies where a disk has none, into a place that is thrown away; what
-a look adds goes there. So they can also be shown where the store is read-only, full, or somebody else's.
+a look adds goes there. So they can also be shown where the store is read-only, full, or another user's.
 """
 
 from __future__ import annotations

@@ -194,7 +194,7 @@ def numbered(
         if live is not None and point.id == live.id:
             continue
         if not point.numbered:
-            # What somebody only looked at may be the user's own, and what came after the point that a
+            # What was only looked at may be the user's own, and what came after the point that a
             # rollback took is that rollback's.
             if not rebuilt.damaged and point.reason != LOOKED_AT:
                 seen = [rebuilt] if point.kind == "undo" else [*seen, rebuilt]

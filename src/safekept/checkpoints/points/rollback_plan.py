@@ -124,7 +124,7 @@ _INCOMPLETE = (
     *("damaged", "changed", "held", "case", "in-the-way", "mount", "not-permitted", "unreadable", "not-set"),
     *("hidden-shut", "no-symlinks", "no-such-name"),
 )
-#: What stays because it is somebody's later work, or is never written by anybody but git.
+#: What stays because it is later work, or is written by git alone.
 _THEIRS = ("mine", "since", "git")
 
 

@@ -35,7 +35,7 @@ class RollbackInputs:
     )  # why it may have been there unsaved; "" for surely absent
     left_out_now: Callable[[str], Skipped | None] = lambda path: None
     on_disk: Callable[[str], int] = lambda path: 0  # its type bits (stat.S_IFMT), 0 where nothing is
-    since: Collection[str] = frozenset()  # changed by anybody after the rollback that is being undone
+    since: Collection[str] = frozenset()  # changed after the rollback that is being undone
     renamed: Callable[[str, FileState], str] = lambda path, now: ""  # what was left out and it may have been
 
 

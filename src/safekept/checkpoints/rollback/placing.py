@@ -114,7 +114,7 @@ def take_back(ground: ProjectTree, change: Change) -> None:
 def clear_away(ground: ProjectTree, change: Change) -> str:
     """Remove our own name once all is done or all is taken back.
 
-    Returns the name under which content was kept because somebody wrote into it meanwhile; else "".
+    Returns the name under which content was kept because it was written meanwhile; else "".
     """
     if not change.aside:
         return ""

@@ -230,7 +230,7 @@ class _Filling:
         self, undoing_it: Undoing | None, wanted: Callable[[str], bool], now: TreeState
     ) -> tuple[set[str], set[str]]:
         """What others changed after the rollback that is undone; what the user changed after the agent."""
-        if self.overwrite or self.plan.made_project:  # what is gone whole was nobody's edit of a file
+        if self.overwrite or self.plan.made_project:  # what is gone whole was no edit of a file
             return set(), set()
         differing = self._differing(now, wanted)
         if undoing_it is not None:
@@ -314,7 +314,7 @@ def _ensure_project(
         made = _missing_directories(project)
         for path in made[:-1]:
             os.mkdir(path)
-        os.mkdir(project, 0o700)  # nobody else looks in until its own mode is back
+        os.mkdir(project, 0o700)  # no other user looks in until its own mode is back
         return made, checkpoint
     return (), checkpoint
 

@@ -217,7 +217,7 @@ class Preparation:
         return temporary_name(place) if place else temporary_name("")
 
     def _owner(self, path: str) -> tuple[int, int] | None:
-        """As root: whoever owns what is there, or the directory that it comes into."""
+        """As root: the owner of what is there, or the directory that it comes into."""
         if os.geteuid() != 0:
             return None
         for place in (path, *reversed(parents(path)), ""):

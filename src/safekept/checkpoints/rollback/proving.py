@@ -190,7 +190,7 @@ def _read(descriptor: int) -> Iterator[bytes]:
 
 
 def open_elsewhere(full: str) -> str:
-    """Who has a database open, in words; "" where nobody has. This process counts too."""
+    """Who has a database open, in words; "" where none has. This process counts too."""
     from safekept.core.sqlite.holders import describe, holders
 
     found = holders(full)

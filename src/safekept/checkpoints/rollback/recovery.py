@@ -40,7 +40,7 @@ def rollback_lock(store: Store, project: str) -> Iterator[None]:
 
     Raises ProjectOfAnother, UndoPointFailed, AlreadyRunning.
 
-    Whoever has it may take it again: a plan and its carrying out are one thing, with nothing in between.
+    Its holder may take it again: a plan and its carrying out are one thing, with nothing in between.
     """
     refuse_others(project)
     held: set[str] = _own.__dict__.setdefault("held", set())

@@ -38,13 +38,13 @@ class Undoing:
     """One rollback seen from later: the paths it changed, and how it left them."""
 
     left_as: dict[str, FileState | None]
-    root: FileState | None = None  # how it left the project's own directory; None where nobody knows
+    root: FileState | None = None  # how it left the project's own directory; None where that is unknown
 
     def changed(self, path: str) -> bool:
         return path in self.left_as
 
     def since(self, differing: Collection[str], now: TreeState) -> set[str]:
-        """Those of the paths that differ which somebody changed after the rollback."""
+        """Those of the paths that differ which were changed after the rollback."""
         return {
             path
             for path in differing
@@ -216,7 +216,7 @@ def missing_from_point(
 ) -> list[str]:
     """What the older state holds, and lies on the disk, and is not in the point that was taken.
 
-    A `.gitignore` that hides itself is one of them, whoever made it: while it stays, it hides the rest.
+    A `.gitignore` that hides itself is one of them, by any author: while it stays, it hides the rest.
     """
     rules = {path for path in {*now, *now.skipped} if path.rpartition("/")[2] == ".gitignore"}
     names = {

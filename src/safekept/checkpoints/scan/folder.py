@@ -58,7 +58,7 @@ class Folder:
     trees: bytearray = field(default_factory=bytearray)  # of the folders: twenty bytes each, or NOTHING
     metas: bytearray = field(default_factory=bytearray)
     hidden: dict[bytes, tuple[str, int]] = field(default_factory=dict)  # decided by name; never looked at
-    forced: frozenset[bytes] = frozenset()  # taken because somebody named them, whatever the rules say
+    forced: frozenset[bytes] = frozenset()  # taken because they were named, whatever the rules say
     databases: dict[bytes, tuple[int, tuple[int, ...]]] = field(default_factory=dict)  # size, log's mark
     blob: bytes = NOTHING  # its own `.meta`
     stale: bool = False  # times changed and nothing else: described again with the next checkpoint

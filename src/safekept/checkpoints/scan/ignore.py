@@ -1,10 +1,10 @@
-"""The project's own ignore rules, asked of git and nobody else.
+"""The project's own ignore rules, asked of git alone.
 
 One `git check-ignore` per pass, started only when there is something to ask: a name that was not decided
 before, below a `.gitignore`. It gets an empty repository of ours as its git directory, so that nothing
 in the project's `.git` is read or run; the project's `info/exclude` is handed to it as a file.
 
-Rule files are anybody's. Where one is a pipe, a device or longer than rules are, git is not asked about what
+Rule files can be hostile. Where one is a pipe, a device or longer than rules are, git is not asked about what
 lies below it, and nothing there counts as ignored. Git itself has a deadline and a bound on its memory.
 """
 

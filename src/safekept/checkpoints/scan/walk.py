@@ -129,7 +129,7 @@ class Walk:
                 return
             if status.st_dev != self._device and not os.listdir(child):
                 # A sandbox lays an empty directory over each name that an agent may not make (`.codex`): it
-                # is no part of the project, and whoever rolls back in there has not made it.
+                # is no part of the project, and a rollback in there has not made it.
                 self._without(parent, name, "excluded")
                 return
             hidden = partial or name in self.folders[parent].hidden

@@ -1,6 +1,6 @@
-"""What is known to be damaged in the store, for whoever takes, reads or shows next.
+"""What is known to be damaged in the store, for the next take, read or list.
 
-Takes trust that what they stored is still there. Whoever finds out otherwise, by reading or by looking
+Takes trust that what they stored is still there. A process that finds out otherwise, by reading or by looking
 after the store, notes it here: packs that are named are asked last from then on and never built upon,
 and a new mark makes every project look once whether anything that it counts on is missing.
 """
@@ -37,7 +37,7 @@ def read_damage(directory: str) -> Damage:
     path = os.path.join(directory, NAME)
     if not os.path.lexists(path):
         return Damage()
-    # Where it cannot be read, somebody had something to say: everybody looks once.
+    # Where it cannot be read, there was something to say: every reader looks once.
     return read_document(path, _damage, Damage(mark="unreadable"))
 
 

@@ -25,7 +25,7 @@ _SETTINGS = (
     "protocol.allow=never",
     "safe.directory=*",
 )
-#: Seconds that git may take for anything at all; whoever can wait less says so.
+#: Seconds that git may take for anything at all; a caller that can wait less says so.
 LONGEST = 3600.0
 MOST_MEMORY = 1 << 30
 _PLACES = "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin:/opt/local/bin"

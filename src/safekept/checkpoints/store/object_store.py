@@ -1,6 +1,6 @@
 """Every object of the store, wherever it lies: in packs of ours, in packs of git, loose.
 
-A pack may vanish while we look because maintenance put its objects into a larger one; whoever finds
+A pack may vanish while we look because maintenance put its objects into a larger one; a reader that finds
 nothing looks at the directory again before it says that an object is missing.
 """
 
@@ -212,7 +212,7 @@ class ObjectStore:
                 self._large.append(pack)
 
     def _drop(self, gone: set[Pack]) -> None:
-        """Forget packs. They are not closed: somebody may be reading from one that is mapped."""
+        """Forget packs. They are not closed: one that is mapped may be being read."""
         if gone:
             self._packs = {name: pack for name, pack in self._packs.items() if pack not in gone}
             self._large = [pack for pack in self._large if pack not in gone]

@@ -1,7 +1,7 @@
 """One pack per checkpoint: every new object in one file, however many there are.
 
 A pack has no name until it is whole. The order is: data, its index, then the names, the index's last,
-because a pack without an index is not seen by anybody. Thirteen loose objects would be thirteen
+because a pack without an index is not seen. Thirteen loose objects would be thirteen
 files of one block each and as many syncs; a pack is two of each.
 """
 

@@ -1,7 +1,7 @@
-"""Files on their way out: set aside first, deleted only when it is certain that nobody needs them.
+"""Files on their way out: set aside first, deleted only when it is certain that nothing needs them.
 
 What maintenance wants to delete is renamed out of the object store. It is deleted after an instant at
-which nobody wrote and after the refs were read again; whatever a new checkpoint turned out to need is
+which nothing was written and after the refs were read again; whatever a new checkpoint turned out to need is
 put back. A run that is killed in between leaves files here, and the next run, or the next time
 the store is opened, puts all of them back: killing maintenance can delay a deletion and never cause one.
 """
@@ -98,5 +98,5 @@ def mend_quarantine(directory: str, repository: str, belt: Belt) -> bool:
 
 
 def maintenance_lock(directory: str) -> str:
-    """Held by whoever drops, packs or deletes."""
+    """Held by the process that drops, packs or deletes."""
     return os.path.join(directory, "locks", "maintenance")

@@ -25,7 +25,7 @@ STALE = 600.0
 
 
 class RefsLocked(Exception):
-    """`packed-refs` is being written by somebody else."""
+    """`packed-refs` is being written by another process."""
 
 
 class Refs:
@@ -119,7 +119,7 @@ class Refs:
                     os.rename(temporary, os.path.join(directory, checkpoint))
                     break
                 except FileNotFoundError:
-                    # Missing, or removed just now by whoever packs refs: an empty directory goes.
+                    # Missing, or removed just now by a process that packs refs: an empty directory goes.
                     if attempt == 19:
                         raise
                     os.makedirs(directory, mode=0o700, exist_ok=True)
@@ -212,7 +212,7 @@ class Refs:
 
 
 def sweep_stale_lock(path: str) -> bool:
-    """Remove a lock file of git's that nobody can still be holding; True when it is gone.
+    """Remove a lock file of git's that no process can still be holding; True when it is gone.
 
     Git writes nothing into its lock files that would name their owner, and holds none of these for
     longer than it takes to write a file, so age is the only witness there is.
@@ -245,7 +245,7 @@ _ENOUGH = 32
 def pack_refs(refs: Refs, at_least: int = _ENOUGH) -> int:
     """Move loose refs of ours into `packed-refs`; returns how many. The caller holds the maintenance lock.
 
-    Where somebody else is writing that file, nothing is done and 0 returned.
+    Where another process is writing that file, nothing is done and 0 returned.
     """
     loose = _loose_refs(refs.repository)
     if len(loose) < at_least:

@@ -18,10 +18,10 @@ from safekept.core.files.belt import Belt
 from .refs import sweep_stale_lock
 
 # Who is writing into the store at this moment. A take finds that an object is already there, does not
-# write it again, and only later makes the ref that keeps it. Whoever deletes unreachable objects in
+# write it again, and only later makes the ref that keeps it. A process that deletes unreachable objects in
 # between would break a checkpoint that is about to be reported. So every writer holds a shared lock from
 # its first look at an object until its ref is there, and maintenance deletes only what was out of reach
-# before an instant at which nobody wrote. The kernel lets go of the lock of a writer that dies.
+# before an instant without a writer. The kernel lets go of the lock of a writer that dies.
 
 
 def _lock_file(directory: str) -> int:
@@ -34,7 +34,7 @@ def _lock_file(directory: str) -> int:
 def writing(directory: str) -> Iterator[None]:
     """Be known as a writer into the store under `directory`; any number of writers at once.
 
-    Waits for nobody but maintenance, which holds the lock only for the few instructions in which it
+    Waits for maintenance alone, which holds the lock only for the few instructions in which it
     sees that there is no writer.
     """
     descriptor = _lock_file(directory)
@@ -46,7 +46,7 @@ def writing(directory: str) -> Iterator[None]:
 
 
 def no_writer_now(directory: str) -> bool:
-    """Whether there was an instant, just now, at which nobody was writing."""
+    """Whether there was an instant, just now, without a writer."""
     descriptor = _lock_file(directory)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,7 +1,7 @@
 """One checkpoint in the making: look, read what changed, write it as one pack, name it.
 
 The order is objects, ref, cache. A kill at any point loses at most what was not yet reported: objects
-without a ref are nobody's, and a cache that was not written describes an older checkpoint just as well.
+without a ref belong to none, and a cache that was not written describes an older checkpoint just as well.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from ..store.objects import NOTHING
 from ..store.store import Store
 
 # The names that tools named in a project lately, present or absent. A file that the rules hide, or in a
-# directory that is not walked, is looked at because somebody named it. One that was absent then leaves
+# directory that is not walked, is looked at because it was named. One that was absent then leaves
 # no row to look at again, so marks and undo points would not see that it was made. This list is what
 # they look at beside. It can be lost: then it is gathered from the checkpoints.
 

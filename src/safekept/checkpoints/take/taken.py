@@ -76,7 +76,7 @@ class TakeSettings:
     agent: str = ""  # whose turn it is, for `about.json`
     hidden: HiddenLimits | None = None  # how much of what is hidden is kept; None: nothing of it is looked at
     seat_belt: bool | None = None  # whether the store is closed between two; None: as it has it
-    guard: Guard | None = field(default=None, compare=False)  # what is never taken; None: nobody knows homes
+    guard: Guard | None = field(default=None, compare=False)  # what is never taken; None: homes are unknown
 
 
 @dataclass(frozen=True, slots=True)

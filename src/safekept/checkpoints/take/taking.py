@@ -1,7 +1,7 @@
 """Taking a checkpoint.
 
 Promise: a checkpoint that is returned is whole and durable in the store; one that is not returned left
-nothing behind that anybody sees. The project is only ever read.
+nothing behind that is seen. The project is only ever read.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def project_lock(directory: str, doing: str, wait: float) -> Iterator[None]:
     inside = _inside.setdefault(directory, threading.Lock())
     got = inside.acquire(timeout=max(0.0, wait))
     try:
-        # Whoever did not get it is told below who has it.
+        # One that did not get it is told below who has it.
         while True:
             with contextlib.ExitStack() as stack:
                 try:

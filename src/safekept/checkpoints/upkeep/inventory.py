@@ -121,8 +121,8 @@ def _names(directory: str) -> list[str]:
 
 
 # Which objects go into one new pack, and which go away: a plan, made from an inventory. Loose objects
-# that a checkpoint holds are collected into a pack. Packs with much that nobody holds any more are
-# rewritten without it, and many small packs become one. What nobody holds stays until it is older
+# that a checkpoint holds are collected into a pack. Packs with much that no point holds any more are
+# rewritten without it, and many small packs become one. What no point holds stays until it is older
 # than the grace period, and what was written lately and is not held yet is not touched at all: it
 # belongs to a checkpoint that is being taken.
 
@@ -141,7 +141,7 @@ class RepackPlan:
     names: list[bytes] = field(default_factory=list)  # into the new pack
     collected: list[str] = field(default_factory=list)  # loose files that the new pack replaces
     packs: list[Pack] = field(default_factory=list)  # that the new pack replaces
-    condemned: list[str] = field(default_factory=list)  # loose files that nobody holds, past their grace
+    condemned: list[str] = field(default_factory=list)  # loose files that no point holds, past their grace
     garbage_bytes: int = 0  # what is freed
 
     @property
@@ -188,7 +188,7 @@ def _garbage(pack: Pack, held: Collection[bytes], older_than_ns: int) -> int:
 
 
 def whole_files_only(plan: RepackPlan, held: Collection[bytes], older_than_ns: int) -> RepackPlan:
-    """What of a plan can be done without writing anything: files of which nobody holds any part."""
+    """What of a plan can be done without writing anything: files of which no point holds any part."""
     packs = [
         pack
         for pack in plan.packs
@@ -253,7 +253,7 @@ class Reach:
 def bytes_held(order: Sequence[Checkpoint], others: Sequence[Checkpoint], reach: Reach) -> list[int]:
     """What each of `order` frees if they go in that order and `others` stay.
 
-    Whoever stays longest pays: an object is charged to the last of those that hold it. `reach` is left
+    The one that stays longest pays: an object is charged to the last of those that hold it. `reach` is left
     holding everything.
     """
     for point in others:

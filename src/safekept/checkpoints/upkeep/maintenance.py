@@ -1,4 +1,4 @@
-"""Maintenance: retention, packing, deleting what nobody holds; detached, locked, niced, bounded.
+"""Maintenance: retention, packing, deleting what no point holds; detached, locked, niced, bounded.
 
 It is started after a take, never waited for, and at most every `min_interval_seconds`. In between, a
 run may come sooner for two reasons: many small packs, which it only joins, and a store that has grown
@@ -32,7 +32,7 @@ from .size import Running, add_written, measure, set_running_total
 
 _STAMP = "maintenance-started"
 _SECOND_NS = 1_000_000_000
-#: So many packs slow down whoever looks for an object; every take leaves one.
+#: So many packs slow down the search for an object; every take leaves one.
 _PACKS = 100
 #: Below this much free space nothing is kept for grace's sake.
 _FLOOR_BYTES, _FLOOR_SHARE = 1 << 30, 0.05
@@ -105,7 +105,7 @@ def _due(since: float, running: Running, packs: int, settings: MaintenanceSettin
 
 
 def start_detached(directory: str, settings: MaintenanceSettings) -> None:
-    """Start a run that belongs to nobody."""
+    """Start a run that is no child of ours."""
     run_detached("safekept.checkpoints.upkeep.maintenance", directory, settings.as_json())
 
 

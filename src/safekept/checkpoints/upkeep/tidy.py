@@ -1,8 +1,8 @@
-"""Keeping the object store small: many packs become one, and what nobody holds goes away.
+"""Keeping the object store small: many packs become one, and what no point holds goes away.
 
 Why nothing that is needed can be lost. New packs are whole, durable and checked before anything that
 they replace is touched. What is to be deleted is set aside first; then an instant is waited for at
-which nobody writes; then the refs are read again. A writer that began before that instant has made
+which nothing is written; then the refs are read again. A writer that began before that instant has made
 its ref by then, and whatever that ref needs is put back. A writer that began after it never saw what
 was set aside, and has written its own. So what is deleted is held by no ref and by no writer.
 Writers do not wait for any of this. A kill at any point leaves files more, never fewer.
@@ -111,9 +111,9 @@ class Tidy:
         thorough: bool = False,
         known_damage: Collection[str] = (),
     ) -> None:
-        """Pack what is held and delete what is held by nobody and older than its grace.
+        """Pack what is held and delete what no point holds and is older than its grace.
 
-        Behind a tree or a pack that cannot be read there may be objects that somebody holds, and a disk
+        Behind a tree or a pack that cannot be read there may be objects that a point holds, and a disk
         may only be failing for a moment: around damage that is not known for long, nothing is deleted.
         """
         inventory = take_inventory(self.repository)
@@ -130,7 +130,7 @@ class Tidy:
         if plan.empty:
             return
         doomed = _content(plan, inventory)
-        for path in plan.collected:  # the new pack has them: nobody can miss these
+        for path in plan.collected:  # the new pack has them: these are not missed
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
         self._set_aside(plan, stem)
@@ -294,7 +294,7 @@ class Tidy:
                 for item in listing:
                     if item.name.startswith(("tmp_", ".tmp-")) and item.stat().st_mtime < horizon:
                         found.append(item.path)
-        # Those seen before an instant without writers belong to nobody who lives.
+        # Those seen before an instant without writers belong to no living writer.
         if found and no_writer_now(self.directory):
             for path in found:
                 with contextlib.suppress(OSError):

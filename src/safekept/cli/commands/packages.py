@@ -9,7 +9,7 @@ from safekept.core.spelling import shell_line
 
 
 def installing(*packages: str) -> str:
-    """The command that puts packages into the environment that safekept runs in, whoever made that."""
+    """The command that puts packages into the environment that safekept runs in, whichever tool made that."""
     place = f"{sys.prefix}/"
     if "/pipx/venvs/" in place:
         return shell_line(["pipx", "inject", os.path.basename(sys.prefix), *packages])

@@ -37,7 +37,7 @@ def show_plan(console: Console, plan: Plan) -> None:
 
 
 def agree(console: Console, plan: Plan, title: str, option: Sequence[str] = ()) -> None:
-    """Ask; where nobody can be asked, refuse with the command that needs no question."""
+    """Ask; where no person can be asked, refuse with the command that needs no question."""
     from safekept.core.errors import ConsentNeeded
 
     if not console.can_ask():

@@ -132,7 +132,7 @@ def ask_consent(console: Console, what: str, questions: list[str], see: str, agr
 
 
 def show_doubt(console: Console, doubt: Doubt | None, instead: str) -> None:
-    """The first lines of a plan: what is wrong with what nobody named, and the command that is meant."""
+    """The first lines of a plan: what is wrong with what was not named, and the command that is meant."""
     if doubt is None or doubt.sound is None:
         return
     console.heading(doubt.text, good=False)
@@ -152,7 +152,7 @@ def settle(
     passed_over: Doubt | None,
     yes: bool,
 ) -> None:
-    """One question for all of it, whatever makes it necessary; nobody agrees beforehand to what is not sound.
+    """One question for all of it, whatever makes it necessary; `--yes` does not agree to what is not sound.
 
     `verb`: `Restore` or `Rebuild from`; `again(snapshot or None, words…)`: the same command as was asked for.
     """

@@ -151,7 +151,7 @@ def at_directory(given: str) -> list[str]:
 
 
 def consent(console: Console, force: bool, what: str, again: str) -> None:
-    """Ask, unless `--yes` did; refuse where nobody can be asked. `anew` is the command as it was given."""
+    """Ask, unless `--yes` did; refuse where no person can be asked. `anew` is the command as it was given."""
     if force:
         return
     if not console.can_ask():

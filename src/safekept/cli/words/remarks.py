@@ -163,7 +163,7 @@ def show_missing(
 ) -> None:
     """`named`: words that mean the home; `again`: the command that takes another one.
 
-    `sound`: which snapshot has a damaged database sound; None where nobody looked.
+    `sound`: which snapshot has a damaged database sound; None where it was not looked.
     """
     missing = [one for one in remarks if one.incomplete]
     paths = list(dict.fromkeys(one.path for one in missing))

@@ -1,4 +1,4 @@
-"""A rollback in words: what it did, what it left and why, and what nobody can bring back."""
+"""A rollback in words: what it did, what it left and why, and what cannot be brought back."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def _show_gone(console: Console, plan: RollbackPlan) -> None:
 
 
 def show_what_goes(console: Console, undone: Undone) -> None:
-    """What is about to be taken back, said before it is: nobody is asked, and nobody is surprised."""
+    """What is about to be taken back, said before it is: without a question, and without a surprise."""
     if not console.as_json:
         _show_meant(console, "Taking back", undone)
 

@@ -80,7 +80,7 @@ class RunWords:
             if account.project_gone:
                 console.fact("Gone", f"{path_text(account.project)} was removed while the agent ran")
             if account.changes is not None:
-                # What no checkpoint holds may have changed, too, and nobody looked.
+                # What no checkpoint holds may have changed, too, and was not looked at.
                 nothing = "nothing that a checkpoint holds"
                 changed = changes_text(account.changes) if account.changes.files else nothing
                 console.fact("Changed", f"{changed} in {path_text(account.project)}")

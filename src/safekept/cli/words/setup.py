@@ -52,7 +52,7 @@ def when_words(at: str, host: str) -> str:
 
 
 def host_words(machine: MachineFacts) -> list[str]:
-    """What is to be known of what wakes us, before anybody says when."""
+    """What is to be known of what wakes us, before it is asked when."""
     if machine.cron_stopped:
         return [f"{CRON_STOPPED}, so nothing would happen by itself. {start_cron()}"]
     if machine.until_logout:

@@ -27,7 +27,7 @@ from .program import Program
 def agents_here(
     context: UserContext, program: Program, listener: Listener = silent
 ) -> tuple[AgentPlace, ...]:
-    """Those that are used here; a program that nobody ever started has no settings to write into."""
+    """Those that are used here; a program that was never started has no settings to write into."""
     recorded = {(one.host, one.scope): one.place for one in connections(context)}
     found = []
     for host in HOSTS.values():

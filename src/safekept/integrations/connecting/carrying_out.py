@@ -80,7 +80,7 @@ def _do(context: UserContext, plan: Plan) -> list[str]:
 
 
 def _clear(plan: Plan) -> None:
-    """Directories that connecting made, where nobody else uses them."""
+    """Directories that connecting made, where nothing else uses them."""
     for path in plan.leftovers:
         with contextlib.suppress(OSError):
             (os.rmdir if os.path.isdir(path) else os.unlink)(path)

@@ -1,7 +1,7 @@
 """Our entries among the hooks of a host: put in, renewed, taken out; those of others stay as they are.
 
 Four hosts keep hooks in JSON as `hooks -> event -> list of entries`. An entry is ours by the command that
-it runs and by nothing else. What we add are entries of our own, never parts of somebody's.
+it runs and by nothing else. What we add are entries of our own, never parts of others.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """JSON as text with places: every value knows where it stands, so that one can be changed by itself.
 
-Only strict JSON is understood: whatever else is in a settings file is somebody's reason to leave it alone.
+Only strict JSON is understood: whatever else is in a settings file is a reason to leave it alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from safekept.core.records import dataclass
 _SPACE = re.compile(r"[ \t\r\n]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _WORDS = (("true", True), ("false", False), ("null", None))
-#: Deeper nesting is nobody's settings, and would exhaust the stack.
+#: Deeper nesting is no settings file, and would exhaust the stack.
 _DEEPEST = 200
 #: Some editors begin a file with it.
 BOM = "\ufeff"

@@ -1,6 +1,6 @@
 """A connection outlives a restore: safekept's own entries are not rolled back with the settings around them.
 
-Whoever goes back to a state of before `connect` wants his settings of then, not an agent that nobody watches.
+A restore of a state of before `connect` should bring the settings of then, not an agent that is not watched.
 Which connections stand is looked at before; what the landing took of them is put back, and reported.
 """
 

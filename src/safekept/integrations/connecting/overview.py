@@ -89,7 +89,7 @@ def _unconnected(
 def place_status(
     context: UserContext, host: HostSettings, scope: str, recorded: str
 ) -> ConnectionStatus | None:
-    """The entries of one place; None where there are none and nobody expects any."""
+    """The entries of one place; None where there are none and none are expected."""
     if scope and not os.path.isdir(scope):
         return None  # a project that is gone misses nothing
     files = host.files(context, scope)
@@ -99,7 +99,7 @@ def place_status(
         return ConnectionStatus(place, scope, trouble, detail, host.option(context, scope))
 
     def worth_parsing(one: HostFile, content: bytes) -> bool:
-        """Settings that nobody connected and that have not our name in them need no look at their meaning."""
+        """Settings that were not connected and lack our name need no look at their meaning."""
         return expected or one is not files[-1] or b"safekept" in content
 
     commands: list[tuple[str, ...]] = []

@@ -179,7 +179,7 @@ def plan_disconnect(context: UserContext, host: HostSettings, scope: str = "") -
 
 
 def _has_ours(one: HostFile, content: bytes, record: Connection | None) -> bool:
-    """Whether there is anything to take out. A file that nobody can read has nothing where none was put."""
+    """Whether there is anything to take out. A file that cannot be read has nothing where none was put."""
     try:
         return bool(one.commands(content))
     except Unfit:
@@ -189,7 +189,7 @@ def _has_ours(one: HostFile, content: bytes, record: Connection | None) -> bool:
 
 
 def _base(context: UserContext, record: Connection | None, one: HostFile, file: SettingsFile) -> bytes | None:
-    """The file as it was before us: what disconnecting brings back while nobody else writes to it."""
+    """The file as it was before us: what disconnecting brings back while no other program writes to it."""
     if file.content is None:
         return None
     if not one.commands(file.content):

@@ -1,4 +1,4 @@
-"""A settings file of somebody else: read with care, written whole or not at all.
+"""A settings file of another program: read with care, written whole or not at all.
 
 A link is written through, so that it stays one. Mode, owner and extended attributes stay. A file that
 cannot be read, is marked read-only, or is no ordinary file is left alone, and the reason is reported.
@@ -78,7 +78,7 @@ def read_settings(path: str) -> SettingsFile:
 
 
 def check_writable(file: SettingsFile) -> None:
-    """Raises Unfit where a write would fail, or would override what somebody decided."""
+    """Raises Unfit where a write would fail, or would override what the user decided."""
     if file.content is not None:
         facts = os.stat(file.target)
         if not facts.st_mode & stat.S_IWUSR or not os.access(file.target, os.W_OK):
@@ -111,7 +111,7 @@ def missing_directories(target: str) -> list[str]:
 
 
 def write_settings(file: SettingsFile, content: bytes, new_mode: int = 0o600) -> None:
-    """Replace what was read by `content`; SettingsChanged where somebody wrote in between."""
+    """Replace what was read by `content`; SettingsChanged where it was written in between."""
     for directory in missing_directories(file.target):
         os.mkdir(directory, 0o700 if new_mode == 0o600 else 0o755)
     if file.content is None:

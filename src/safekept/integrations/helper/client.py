@@ -1,7 +1,7 @@
 """The lean client of the helper: a few system calls, and nothing imported that a bare Python has not.
 
 It is also copied beside the plugins of agents that run in a Python of their own, so nothing of safekept's
-may be imported here. It never raises: whoever gets no answer does the work himself.
+may be imported here. It never raises: a caller without an answer does the work itself.
 
 The wire, both ways: two lengths (four bytes each, big endian), then that many bytes of header and of body.
 A header is `key=value`, joined by zero bytes, beginning with `safekept=1`. The helper first says that it
@@ -18,7 +18,7 @@ MAX_BODY = 64 << 20
 #: Seconds in which a living helper has said that it is at work.
 PATIENCE = 1.0
 SOCKET = "socket"
-#: Nobody starts a helper again before so many seconds, whatever became of the last one.
+#: No helper is started again before so many seconds, whatever became of the last one.
 RETRY_SECONDS = 20.0
 #: A path of a socket cannot be longer (108 bytes with its end on Linux, 104 elsewhere).
 _LONGEST = 100
@@ -100,7 +100,7 @@ def packed(header: dict[str, str], body: bytes = b"") -> bytes:
 
 
 def unpacked(head: bytes) -> dict[str, str]:
-    """The keys of a header. Whoever speaks otherwise gets a ValueError."""
+    """The keys of a header. Anything else is a ValueError."""
     found: dict[str, str] = {}
     for pair in head.decode("utf-8", "surrogateescape").split("\0"):
         key, equals, value = pair.partition("=")
@@ -141,7 +141,7 @@ def ask(
 def start(
     command: list[str], directory: str, environment: dict[str, str] | None = None, wait: float = 0.0
 ) -> bool:
-    """Start a helper that outlives us, unless somebody did so a moment ago, or `SAFEKEPT_HELPER=running`
+    """Start a helper that outlives us, unless that was done a moment ago, or `SAFEKEPT_HELPER=running`
     says that only one that runs is to be used. With `wait`, up to so many seconds for its socket; whether
     it is there then."""
     environment = dict(os.environ if environment is None else environment)
@@ -188,13 +188,13 @@ def _claimed(directory: str) -> bool:
 
 
 def _spawn(command: list[str], environment: dict[str, str]) -> None:
-    """In a session of its own, with nothing of ours open, and not our child: nobody has to wait for it."""
+    """In a session of its own, with nothing of ours open, and not our child: nothing has to wait for it."""
     nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
     words = ["sh", "-c", 'cd / && "$@" &', "sh", *command]
     child = os.posix_spawn("/bin/sh", words, environment, file_actions=nowhere, setsid=True)
     try:  # noqa: SIM105 - as above
         os.waitpid(child, 0)
-    except ChildProcessError:  # whoever we run in waits for all children, or for none
+    except ChildProcessError:  # the program around us waits for all children, or for none
         pass
 
 

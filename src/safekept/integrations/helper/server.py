@@ -127,7 +127,7 @@ class Server:
                 try:
                     self._accept(listener, inode)
                 finally:
-                    # Nobody new; whoever comes now finds no socket, and may start another helper.
+                    # No new ones; a client that comes now finds no socket, and may start another helper.
                     listener.close()
                     _remove(self.directory, inode)
         return self.ending

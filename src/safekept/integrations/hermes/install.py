@@ -185,7 +185,7 @@ def own_hashes() -> dict[str, str]:
 def leftovers(home: str) -> list[str]:
     """What Python and the plugin leave beside the plugin's files, to go with them; then their directory.
 
-    Of a home that came from another machine nobody remembers that the directory was made for it.
+    Of a home that came from another machine it is not remembered that the directory was made for it.
     """
     above = plugin_directory(home)
     place = os.path.join(above, "__pycache__")

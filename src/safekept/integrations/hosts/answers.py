@@ -102,7 +102,7 @@ def spoken(lines: list[str]) -> str:
     return "; ".join(lines[:_SENTENCES]) + tail + f"; {NextStep('status', before='see')}"
 
 
-# What a session was already told: hooks are a process per call, and nobody wants a sentence twice. What
+# What a session was already told: hooks are a process per call, and a sentence should not come twice. What
 # comes up on an event on which nothing can be said waits for the next one. Losing all of it costs a
 # repeated sentence, so nothing here is synced and nothing raises.
 

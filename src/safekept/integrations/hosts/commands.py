@@ -1,8 +1,8 @@
 """What a shell command names: files that a full pass would leave, and other projects.
 
 A full pass follows the project's .gitignore; a file that the command itself names is kept all the same, as
-if a tool had named it. The same holds for what the arguments of a tool name that nobody knows. This is a
-help and no promise: what a program makes up as it runs is seen by nobody.
+if a tool had named it. The same holds for what the arguments of an unknown tool name. This is a
+help and no promise: what a program makes up as it runs is not seen.
 """
 
 from __future__ import annotations

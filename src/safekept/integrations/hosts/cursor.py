@@ -105,7 +105,7 @@ def _other_roots(call: Call, event: Event) -> tuple[str, ...]:
 def answer(event: str, words: str) -> Answer:
     if event in KINDS and event not in PERMISSION:
         return to_stderr(words)
-    return replace(to_stderr(words or _NEITHER), exit=1)  # also where nobody can tell which event it was
+    return replace(to_stderr(words or _NEITHER), exit=1)  # also where it is unknown which event it was
 
 
 HOST = Host("cursor", KINDS, TOOLS, common, answer, refine=refine)

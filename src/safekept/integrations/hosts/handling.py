@@ -49,7 +49,7 @@ def _handled(host: Host, raw: bytes, place: Place, cwd: str) -> Answer:
     except Unreadable as error:
         _keep_trouble(place, host, str(error))
         if len(raw) >= LARGEST:
-            # Whoever sends that much is about to write it somewhere.
+            # A tool that is given that much is about to write it somewhere.
             protect(_whole_project(host, cwd), place)
         return host.answer("", "")
     event.environment, event.user_home = place.environment, place.user_home

@@ -83,7 +83,7 @@ def refine(call: Call, event: Event) -> Call:
 
 
 def _named(touch: Touch, directories: list[str], event: Event) -> tuple[str, ...]:
-    """A relative path is relative to the first directory, as far as anybody can tell from outside; the
+    """A relative path is relative to the first directory, as far as can be told from outside; the
     same name below the others is kept too, since one too many costs nothing."""
     names = [fit_path(_expanded(name, event)) for name in touch.named]
     more = [

@@ -22,7 +22,7 @@ from .event import Event, fit_path, one_line, reason
 # names both its ends. Headers may be indented. What cannot be read names nothing, and a patch that names
 # nothing is treated like a command.
 
-#: More names than anybody patches at once: beyond it the full pass has to do.
+#: More names than one patch has: beyond it the full pass has to do.
 _MOST = 2000
 
 
@@ -116,7 +116,7 @@ class Host:
     common: Callable[[Event, str], Call]
     #: answer(event, words): `words` is what the person should see, or "".
     answer: Callable[[str, str], Answer]
-    #: Events on which words would reach the model, or nobody: they wait for the next.
+    #: Events on which words would reach the model, or no person: they wait for the next.
     mute: frozenset[str] = frozenset()
     #: refine(call, event): what only this host knows.
     refine: Callable[[Call, Event], Call] = lambda call, event: call
@@ -139,7 +139,7 @@ class Host:
         tool = call.tool or event.word("tool_name") or event.word("tool")
         given = event.part("tool_input" if "tool_input" in event.fields else "args")
         touched = self.tools.touched(tool, given)
-        # The end of each tool is marked, since nobody may hear of the end of the turn: a person interrupts
+        # The end of each tool is marked, since the end of the turn may not be heard of: a person interrupts
         # it, closes the window, edits. What goes on in the background has not ended.
         wanted = touched.anything and not (call.kind == "after" and _goes_on(given))
         return replace(

@@ -2,7 +2,7 @@
 
 One at a time, because two captures of one database in one process would drop each other's locks. A call
 that is cancelled while it waits is not begun; one that has begun is finished, and its answer dropped:
-a rollback cut in two would be worse than one that nobody waits for.
+a rollback cut in two would be worse than one that is not waited for.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def _watch(request: Mapping[str, object], stop: threading.Event, ended: threadin
         os.nice(_NICE)  # only now: the first one is waited for
     _say("ready", {"kept": kept, **asdict(watch.account)})
     watch.follow()
-    if ended.is_set():  # otherwise nobody knows whether the agent ended: what it does later is not the user's
+    if ended.is_set():  # otherwise the agent may be running: what it does later is not the user's
         watching = False
         watch.end()
         _say("ended", asdict(watch.account))

@@ -100,7 +100,7 @@ class SessionFacts(Facts):
     stored_session: str | None = None  # what it is called in the snapshot
     as_: str | None = None  # the new name that was asked for
     undoes: str | None = None
-    directory: str | None = None  # where whoever asked for it stood
+    directory: str | None = None  # where the one who asked for it stood
     undo_point: str | None = documented()  # a snapshot of what was there
     title: str | None = documented()
     messages: int | None = documented()
@@ -146,7 +146,7 @@ class LandingFacts(Facts):
     wrappers_gone: tuple[Mapping[str, object], ...] | None = None  # that were taken away
     outcome: str | None = None  # of one that was cut off: what the next command did with it
     set_aside: tuple[str, ...] | None = None
-    directory: str | None = None  # where whoever asked for it stood
+    directory: str | None = None  # where the one who asked for it stood
     place: str | None = None
 
     @property

@@ -37,7 +37,7 @@ class RollbackFacts(Facts):
     removed: int | None = counted()
     kept: int | None = None  # of what is left: what was changed since
     left: int | None = counted()
-    directory: str | None = None  # where whoever asked for it stood
+    directory: str | None = None  # where the one who asked for it stood
     repository: int | None = None  # items of the project's own repository that were put back
 
 

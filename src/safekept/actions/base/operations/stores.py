@@ -93,7 +93,7 @@ class DestinationAddFacts(Facts):
 
 @dataclass(kw_only=True, slots=True)
 class DestinationTestFacts(Facts):
-    """What the credential may do in a place, tried because somebody asked."""
+    """What the credential may do in a place, tried because it was asked for."""
 
     verb: ClassVar[str] = "destination-test"
 

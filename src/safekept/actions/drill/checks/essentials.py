@@ -24,7 +24,7 @@ from .restored import Findings, Problems, RestoredHome, plural
 PERSONA, MEMORIES, SETTINGS = "persona", "memories", "settings"
 
 _CLASSES = ((PERSONA, "identity"), (MEMORIES, "memory"), (SETTINGS, "settings"))
-#: Beyond this a document is no setting that anybody wrote.
+#: Beyond this a document is no setting.
 _LARGEST = 8 << 20
 #: Comments, whole strings, and what must come in pairs.
 _TOKENS = re.compile(r"""//[^\n]*|/\*[\s\S]*?\*/|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[{}\[\]"']""")

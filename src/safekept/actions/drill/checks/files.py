@@ -163,7 +163,7 @@ def _differs(restored: RestoredHome, path: str, item: Item) -> str:
 
 
 def prove_secrets(restored: RestoredHome, findings: Findings) -> None:
-    """The row `secrets`: nobody else can read them, restored by us or by hand."""
+    """The row `secrets`: no other user can read them, restored by us or by hand."""
     layout = restored.layout
     problems: Problems = []
     count = 0
@@ -185,7 +185,7 @@ def prove_secrets(restored: RestoredHome, findings: Findings) -> None:
 def _exposed(restored: RestoredHome, path: str) -> str:
     """Whether others could read it where it was stored, or where another tool restores it.
 
-    A wide file inside a directory that nobody else may enter is not exposed.
+    A wide file inside a directory that no other user may enter is not exposed.
     """
     mode = restored.entries[path].mode
     if not mode & 0o077 or restored.root_mode is None or not restored.root_mode & 0o011:

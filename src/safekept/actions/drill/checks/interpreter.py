@@ -1,6 +1,6 @@
 """The interpreter that an agent runs in: where it is, who runs it, and what keeps it off the network.
 
-What lies in a home is run by the owner of that home and by nobody else; root becomes that user first, for
+What lies in a home is run by the owner of that home alone; root becomes that user first, for
 good, and gives it nothing but two pipes. What came with an import is not run at all.
 """
 
@@ -188,7 +188,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 # Where an agent works during a drill: within the drill's own place, or where its owner can reach it.
-# Root's places are closed to others. Where the agent runs as somebody else, what it gets is put into a
+# Root's places are closed to others. Where the agent runs as another user, what it gets is put into a
 # directory of its own, filled while it is still root's, and then given away: from then on only a child
 # that is that user touches what is in it.
 

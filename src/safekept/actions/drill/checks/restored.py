@@ -65,7 +65,7 @@ class RestoredHome:
         return os.fdopen(open_regular(self.full(path), follow=False), "rb")
 
     def in_the_dark(self, path: str) -> bool:
-        """Whether a path would lie in a directory that cannot be read, so that nobody knows of it."""
+        """Whether a path would lie in a directory that cannot be read, so that it is unknown."""
         return any(not place or path == place or path.startswith(place + "/") for place in self.unreadable)
 
     @property

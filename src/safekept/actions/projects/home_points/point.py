@@ -1,6 +1,6 @@
 """What a home point is: some files of an agent's home as they were before the agent changed them.
 
-Nothing here needs the vault that holds it: whoever only lists or names points pays for no more.
+Nothing here needs the vault that holds it: to list or name points costs no more.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def _texts(value: object) -> tuple[str, ...]:
 def open_points(context: UserContext) -> Iterator[tuple[Repository, list[tuple[HomePoint, Snapshot]]]]:
     """The points of this machine in the user's own vault; where it has none, as in a new container, all.
 
-    A list asks nobody for a passphrase.
+    A list asks for no passphrase.
     """
     from ...vault.opening import open_vault
 

@@ -48,7 +48,7 @@ def home_around(context: UserContext, directory: str) -> str:
 def home_points(
     context: UserContext, *, home: str = "", session: str = "", turn: str = "", every: bool = False
 ) -> list[HomePoint]:
-    """Those of this user, newest first; none where the vault does not open without asking anybody."""
+    """Those of this user, newest first; none where the vault does not open without asking a person."""
     if not any_taken(context):
         return []
     try:

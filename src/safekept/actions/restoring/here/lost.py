@@ -100,7 +100,7 @@ def find_lost(context: UserContext, listener: Listener = silent) -> Lost:
 
 def _of_this_machine(repository: Repository, context: UserContext) -> list[HomeInVault]:
     host = os.uname().nodename
-    # Whoever empties a machine may forget its snapshots first: what is gone comes back as it was last.
+    # Those who empty a machine may forget its snapshots first: what is gone comes back as it was last.
     found, _ = homes_in_vault(repository, context.places.vault, every=True)
     return [
         one for one in found if one.host in ("", host) and one.layout and not one.continued and one.snapshots

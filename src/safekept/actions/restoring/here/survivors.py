@@ -51,7 +51,7 @@ class KeeperHas:
     @property
     def whole_gone(self) -> tuple[str, ...]:
         """In words, the stores that are gone as a whole, and what opens them. Where it is none, only parts
-        are gone: somebody may have deleted them on purpose."""
+        are gone: they may have been deleted on purpose."""
         gone = {one.path for one in self.missing}
         return tuple(dict.fromkeys(words for path, words in _NEVER_DELETED.items() if path in gone))
 

@@ -23,7 +23,7 @@ from ..home_summary import DAMAGED, LastSnapshot
 from .losses import damaged_when_stored, database_damaged, lost_since
 
 HOUR, DAY = 3600.0, 86400.0
-#: A day and two hours: a daily run may be late by that much before anybody is notified.
+#: A day and two hours: a daily run may be late by that much before it is notified.
 STALE_HOURS = 26.0
 #: A restore that was proven so long ago proves little.
 PROOF_DAYS = 90

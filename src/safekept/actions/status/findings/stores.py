@@ -156,7 +156,7 @@ def _of_kit(vault: VaultStatus) -> Iterator[Finding]:
 
 
 def _of_escrow(vault: VaultStatus) -> Iterator[Finding]:
-    """Whoever looks after this machine counts on the kit beside the copies."""
+    """Those who look after this machine count on the kit beside the copies."""
     if vault.escrow:
         level = NOTE if vault.recovery_access else THIS_MACHINE
         yield Finding("escrow-stale", level, vault.escrow, (), (NextStep("push", before="Send it:"),))

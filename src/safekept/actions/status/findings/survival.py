@@ -2,7 +2,7 @@
 
 The steps, the weakest first: the seat belt, which an ordinary `rm` does not get through; a keeper, which
 belongs to another owner; a destination that lets nothing be deleted with this machine's credential; one that
-keeps every version besides. Whoever gets through one of them is stopped by the next.
+keeps every version besides. What gets through one of them is stopped by the next.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def survival(
     steps = [_belt(context, vault, now)]
     if keeper is not None and keeper.counts:
         steps.append(SurvivedBy(KEEPER, keeper.confirmed))
-    # A copy that nobody could open again is none.
+    # A copy that could not be opened again is none.
     steps += [_destination(one) for one in copies if one.keeps and one.last and vault.recovery_access]
     return max(steps, key=lambda one: (STEPS.index(one.step), one.tried))
 

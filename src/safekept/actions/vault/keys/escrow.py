@@ -114,7 +114,7 @@ def _current(context: UserContext, repository: Repository) -> Escrow | None:
 
 
 def escrow_holds(context: UserContext, vault: str, keys: Collection[str]) -> bool:
-    """Whether whoever has one of the private keys can open at least one copy, as the last pushes know."""
+    """Whether one of the private keys can open at least one copy, as the last pushes know."""
     found = _known(context, vault)
     if found is None or not context.choices.escrow or (keys and found.key not in keys):
         return False
@@ -156,7 +156,7 @@ def opened_by_escrow(
 ) -> tuple[Repository, ReadKit] | None:
     """The vault in `place`, opened with a kit beside it that the identities of this user open; and that kit.
 
-    `directory` is that of the vault in the place. Whoever can write there can put anything beside it: a kit
+    `directory` is that of the vault in the place. Other writers there can put anything beside it: a kit
     counts where its key opens this very vault.
     """
     from ..opening import open_vault
@@ -174,7 +174,7 @@ def opened_by_escrow(
         try:
             repository = open_vault(opening)
         except WrongKey:
-            continue  # of before its key was renewed, or of somebody else
+            continue  # of before its key was renewed, or of another vault
         if kit.vault_id in ("", repository.id):
             return repository, kit
         repository.close()
@@ -220,7 +220,7 @@ def _copies(context: UserContext) -> dict[str, str]:
 
 
 def _known(context: UserContext, vault: str) -> Escrow | None:
-    with contextlib.suppress(OSError):  # where nobody can tell, there is none
+    with contextlib.suppress(OSError):  # where that is unknown, there is none
         return _saved(context, vault)
     return None
 

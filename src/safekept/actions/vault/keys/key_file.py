@@ -1,7 +1,7 @@
 """The key file: one line, as restic's `--password-file` reads it, 0600 from its first byte.
 
 It is written durably before the vault that needs it, and an existing one is never overwritten: it
-may be the only copy of the key to somebody's history.
+may be the only copy of the key to a history.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def secret_from_file(path: str) -> Secret | None:
 
 
 def close_to_others(path: str) -> str:
-    """Take everybody else's rights off a key file that anybody could read; what to say of it, or empty."""
+    """Take everybody else's rights off a key file that others could read; what to say of it, or empty."""
     try:
         facts = os.stat(path)
         mode = stat.S_IMODE(facts.st_mode)

@@ -208,7 +208,7 @@ def write_exported_key(path: str, text: str) -> None:
         )
 
 
-# The second way into a vault: a copy off this host is worth nothing to somebody who lost the only key.
+# The second way into a vault: a copy off this host is worth nothing once the only key is lost.
 # The key file dies with the machine. So the first push insists on a passphrase that a person knows, or
 # on a kit that a person says is kept elsewhere. Which of them there is, is asked of the vault itself and
 # of a small file of ours, not of the journal.
@@ -224,7 +224,7 @@ def recovery_access(context: UserContext, repository: Repository) -> str:
     """What opens this vault when its key file is lost: `passphrase`, `kit`, `escrow`, or nothing ("")."""
     if any(key.kind not in ("", GENERATED) for key in listed_keys(repository)):
         return PASSPHRASE
-    with contextlib.suppress(OSError):  # where nobody can tell, there is none
+    with contextlib.suppress(OSError):  # where that is unknown, there is none
         return _by_kit(context, repository.id, [key.id for key in listed_keys(repository)])
     return ""
 
@@ -272,7 +272,7 @@ def require_recovery_access(context: UserContext, repository: Repository) -> str
     )
 
 
-# Keys of machines that this one was rebuilt from. They still open the vault, whoever has those machines now.
+# Keys of machines that this one was rebuilt from. They still open the vault, wherever those are.
 #
 # Nothing is taken away by itself: the old machine may still be in use, and a kit on paper may hold its key.
 # So none is named before a kit with the key of this machine is kept elsewhere: until then the old paper may

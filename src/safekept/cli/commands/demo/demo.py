@@ -167,7 +167,7 @@ class Demo:
             # The command speaks to the screen itself, with its colours and its progress.
             stdout=kept,
             stderr=kept,
-            process_group=0,  # whoever presses Ctrl-C is told once, by the demo
+            process_group=0,  # Ctrl-C is answered once, by the demo
         ) as child:
             try:
                 _, errors = child.communicate()

@@ -181,6 +181,6 @@ COMMANDS = {
 def command() -> None:
     """The process that answers the hooks and plugins of agents, so that they wait for the work only.
 
-    The first hook starts it, and it ends after half an hour in which nobody asked, or when safekept
+    The first hook starts it, and it ends after half an hour without a request, or when safekept
     was updated. Nothing depends on it: without it each hook does its own work, some 150 ms slower.
     """

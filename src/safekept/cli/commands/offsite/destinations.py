@@ -177,7 +177,7 @@ def _add_only(console: Console, context: UserContext, found: Examined) -> None:
 
 
 def _safe(keeps: bool, *, versions: bool = False) -> str:
-    """Whether the copies outlive whoever takes over this host."""
+    """Whether the copies outlive an intruder on this host."""
     if keeps:
         return "yes: nothing on this host can delete or change the copies"
     if versions:

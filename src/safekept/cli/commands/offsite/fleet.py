@@ -122,7 +122,7 @@ def command(
     if given is not None:
         context = context.changed(vault_secret=lambda: secret_from_text(given(), "The passphrase"))
     elif not settings.text("vault.passphrase_command"):
-        context = context.changed(vault_secret=None)  # nobody is asked once for each vault
+        context = context.changed(vault_secret=None)  # a person is not asked once for each vault
     keys = tuple(os.path.abspath(os.path.expanduser(path)) for path in key_file)
     for path in keys:
         if not os.path.isfile(path):

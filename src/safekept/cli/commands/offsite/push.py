@@ -181,7 +181,7 @@ def _ask_for_recovery_passphrase(console: Console, context: UserContext) -> None
 
 
 def _ask(console: Console, context: UserContext, base: PushRequest, words: list[str]) -> None:
-    """Show what a prune would delete, and ask; where nobody can be asked, refuse."""
+    """Show what a prune would delete, and ask; where no person can be asked, refuse."""
     from safekept.actions.offsite.push import push
     from safekept.core.errors import ConsentNeeded
 

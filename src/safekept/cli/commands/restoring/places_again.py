@@ -48,7 +48,7 @@ def only_on_kit(record: MachineRecord, prepared: PreparedRebuild) -> list[str]:
 def with_places(
     prepared: PreparedRebuild, record: MachineRecord, places: Sequence[KitPlace]
 ) -> MachineRecord:
-    """The same with every place on the kit that a copy was found in, and that nobody took out."""
+    """The same with every place on the kit that a copy was found in, and that was not taken out."""
     own, added = prepared.own, list(record.destinations)
     for url in _unknown(prepared, record, [one for one in places if one.taken and not one.removed]):
         setting = DestinationSetting(_name(prepared, added, url), url, options=_options(prepared, url))

@@ -235,7 +235,7 @@ def _after_kit(
 ) -> UserContext | None:
     """Who opens the vault with something else that was given, or is typed now; None where nothing is.
 
-    The key of this machine is not among it: nobody named it.
+    The key of this machine is not among it: it was not named.
     """
     given = bool(key_file) or given_passphrase(settings) is not None
     if not given and not (error.facts.get("passphrase") and console.can_ask()):
@@ -298,7 +298,7 @@ def _with_key(
 ) -> UserContext:
     """The key that was named for this, and the passphrase that was given opens a vault as well.
 
-    What a person types is put into `typed`: nobody is asked for it a second time. `why`: the kit did not.
+    What a person types is put into `typed`: it is not asked for a second time. `why`: the kit did not.
     """
     from safekept.actions.base.unfinished import read_unfinished
     from safekept.actions.vault.keys.passphrase import PASSPHRASE_TRIES, secret_from_text

@@ -1,4 +1,4 @@
-"""`safekept schedule`: do all of it every night, without anybody being there."""
+"""`safekept schedule`: do all of it every night, with no person there."""
 
 from __future__ import annotations
 

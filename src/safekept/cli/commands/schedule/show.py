@@ -168,7 +168,7 @@ def show_command(system: bool, user_name: str, home: str, layout: str, as_json: 
 
 
 def _nobody_home(context: UserContext, task: Task) -> bool:
-    """Whether it is about a home that is not here and never was: where one would be, and nobody named it."""
+    """Whether it is about a home that is not here and never was: where one would be, and it was not named."""
     place = context.locate(existing=False)
     never = not (place.named or os.path.lexists(place.home) or context.was_here(place.home))
     return never and task.subject == place.home

@@ -26,7 +26,7 @@ from ..offsite.destinations import name_for
 #: What may be typed after a place, as they are options of the command.
 _SAME_DISK, _ELSEWHERE = " --same-disk", " --elsewhere"
 _INDENT = 8
-#: Whoever leaves at a question: answers are saved and acted on once all of them are there.
+#: A person who leaves at a question: answers are saved and acted on once all of them are there.
 _KEPT = "nothing was changed, and no answer was kept"
 NOWHERE, NO = "nowhere yet", "no"
 
@@ -186,7 +186,7 @@ class Questions:
             self._said("That was not the same. Once more:")
 
     def _passphrase_again(self, before: Unfinished) -> None:
-        """One was made and shown, and whoever saw it may have closed the window before writing it down."""
+        """One was made and shown, and the window may have been closed before writing it down."""
         from safekept.actions.vault.keys.keys import opened_by
         from safekept.actions.vault.opening import open_vault
 

@@ -255,7 +255,7 @@ class Protecting:
         )
 
     def _connect(self, agent: AgentPlace) -> None:
-        """One agent, whole: whoever presses Ctrl-C meanwhile has it connected, and reads that it is."""
+        """One agent, whole: after Ctrl-C meanwhile it is connected, and the screen says so."""
         with together():
             agent.connect()
             self._begun.mark(part_of("connect", agent.name))
@@ -280,7 +280,7 @@ class Protecting:
         when = when_words(self.settings.text("schedule.at"), plan.host)
         if not self.machine.until_logout:
             return when
-        # Where it asks for a password, nobody is there to type it: the verdict has the command.
+        # Where it asks for a password, no person is there to type it: the verdict has the command.
         refused = attempt(machine.run, ("loginctl", "enable-linger", "--no-ask-password"))
         return f"{when}; while you are logged in only: {refused}" if refused else f"{when}, {LOGGED_OUT}"
 

@@ -183,7 +183,7 @@ def _consent(console: Console, *, yes: bool, stores: bool, word: str) -> None:
 
 
 def _stop_helper() -> None:
-    """The process that answers hooks has nobody left to answer; what it has begun is finished first."""
+    """The process that answers hooks has nothing left to answer; what it has begun is finished first."""
     from safekept.integrations.helper import client
 
     directory = client.helper_directory(dict(os.environ))

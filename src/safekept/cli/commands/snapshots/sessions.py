@@ -226,7 +226,7 @@ def restore_command(
 
 
 def _is_here(stored: StoredChats, found: Conversation) -> bool:
-    """Whether the live database has as much of it already: then nothing is done, and nobody is asked."""
+    """Whether the live database has as much of it already: then nothing is done or asked."""
     live = next((one.live_messages for one in list_sessions(stored) if one.stored.id == found.id), None)
     return live == found.messages
 

@@ -4,7 +4,7 @@ this machine.
 The command is one quoted line for a shell. The form with `args` came in 2.1.139; versions before it, and
 other programs that run the hooks of Claude Code (Cursor, among others), know only `command` and would call
 safekept without a word (anthropics/claude-code#77160). A matcher with more than names in it is a JavaScript
-expression; ours names the tools that only read, so that one which nobody knows yet is covered.
+expression; ours names the tools that only read, so that one which is not known yet is covered.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def switched_off(context: UserContext, project: str) -> str:
 
 
 def read_json(path: str) -> Mapping[str, object]:
-    """A look at somebody's settings; empty where they cannot be read."""
+    """A look at the user's settings; empty where they cannot be read."""
     try:
         found = json.loads((read_settings(path).content or b"{}").decode("utf-8-sig"))
     except (Unfit, ValueError, RecursionError):

@@ -3,8 +3,8 @@
 The command goes through a shell, so it is quoted. Its matchers know no lookahead; without one every tool
 that fires is told, and Codex fires for shell, patches and MCP only. Versions that do not know an event yet
 (`Interrupt`, `SessionEnd`) pass over it; those that do give a hook three seconds for it, and say so at every
-start to whoever asks for more. A new or changed hook runs only after
-the user has trusted it, which nobody can do in their place.
+start to hooks that ask for more. A new or changed hook runs only after
+the user has trusted it, which safekept cannot do in their place.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def switched_off(context: UserContext, project: str) -> str:
 
 
 def _read_toml(path: str) -> dict[str, object]:
-    """A look at somebody's settings; empty where they cannot be read."""
+    """A look at the user's settings; empty where they cannot be read."""
     import tomllib
 
     try:

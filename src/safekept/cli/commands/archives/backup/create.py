@@ -143,7 +143,7 @@ def command(
 
 
 def _recipients(given: tuple[str, ...]) -> tuple[str, ...]:
-    """For whom it is sealed; an option that stands there means that nobody was named."""
+    """For whom it is sealed; an option that stands there means that none was named."""
     for one in given:
         if one.startswith("-"):
             raise click.UsageError(f"--seal needs to know for whom, and `{one}` is an option.")

@@ -115,7 +115,7 @@ def forget_command(
 
 
 def consent(console: Console, what: str, again: list[str], agree: str) -> None:
-    """Ask at a terminal; refuse where there is nobody to ask."""
+    """Ask at a terminal; refuse where there is no person to ask."""
     if not console.can_ask():
         raise ConsentNeeded(
             f"This needs your consent: {what}",

@@ -150,7 +150,7 @@ def _show_file(console: Console, found: Opened, shown: StoredFile, named: list[s
     if console.as_json:
         return 0
     if shown.text is not None:
-        # To a file the bytes as they are; a terminal must not obey what somebody wrote into a memory.
+        # To a file the bytes as they are; a terminal must not obey what was written into a memory.
         click.echo(harmless(shown.text) if sys.stdout.isatty() else shown.text, nl=False)
         return 0
     restore = console.command("snapshot", "restore", found.chosen.short, shown.path, "--into", "DIR", *named)
