@@ -281,7 +281,7 @@ def test_with_systemd_its_units_are_written_started_and_taken_back(roots_own):
     assert [one["user"] for one in again["nightly"]] == ["honest"], "an upgrade goes on with it"
     world.write("/etc/systemd/system/safekept-keeper.socket", "[Socket]\n# mine\n")
     done = world.safekept("keeper", "remove", "--yes", environment=path)
-    assert done.returncode == 3 and "somebody else wrote it" in done.stdout
+    assert done.returncode == 3 and "written by another program" in done.stdout
     assert not os.path.exists(world.outside("/etc/systemd/system/safekept-keeper.service"))
     assert not os.path.exists(world.outside("/etc/systemd/system/safekept-nightly-honest.timer"))
     with open(world.outside("/srv/systemctl")) as file:

@@ -232,7 +232,7 @@ def test_after_a_long_sleep_the_lock_is_taken_anew_or_given_up(vault, monkeypatc
         monkeypatch.setattr(locks_module, "uptime", lambda: real() + 23 * 60)
         if came:
             foreign(vault, exclusive=True)
-            with pytest.raises(LockLost, match="somebody else came"):
+            with pytest.raises(LockLost, match="another process took it"):
                 lock.check()
         else:
             lock.check()
