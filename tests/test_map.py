@@ -406,25 +406,11 @@ def test_every_module_says_what_it_is_for():
 
 
 #: Class names that stand in two rooms of one floor, with the reason. Rooms on a floor do not see each other,
-#: so nobody can mistake one for the other; on other floors a name stands once.
+#: so one cannot be mistaken for the other; on other floors a name stands once.
 TWICE = {
-    "Account": "what writing adds up: of an archive, of a snapshot",
-    "BadPack": "a pack of git, a pack of restic",
-    "Directory": "of a zip, of a tree that is being stored",
-    "Identity": "who opens a sealed file, who works on a vault",
-    "Item": "one thing on its way in, one on its way out",
-    "Limits": "of an archive's size, of a store's size",
-    "Node": "of a tree in the vault, of a pattern",
-    "NothingToUndo": "of a rollback, of a landing; each with its own words",
-    "Pack": "one that is read, one that is counted",
-    "Proof": "that a stream is whole, that a file is kept",
-    "Recovered": "of a rollback, of a landing",
+    "Limits": "of a store of checkpoints, of what a user may leave with the keeper",
     "Root": "of a project, of a landing",
-    "State": "of a project, of a schedule",
-    "Step": "of a rollback, of a landing, of what the Python API returns",
-    "Tree": "one directory in the vault, a link-safe tree of a landing",
-    "Walk": "of a project, of a home",
-    "Answer": "to a hook, to a shell that completes",
+    "Step": "of a rollback, of a landing",
 }
 
 

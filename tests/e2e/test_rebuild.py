@@ -23,7 +23,7 @@ from safekept.actions.vault.keys.kit_page import INDENT
 from safekept.core.objects import retry
 from safekept.home.scan.scanning import Selection
 from safekept.vault.care import forget
-from safekept.vault.repo.lock_file import Identity
+from safekept.vault.repo.lock_file import LockIdentity
 from support.commands.error_texts import error_code
 from support.commands.in_process import spoken
 from support.commands.terminals import Terminal
@@ -410,8 +410,10 @@ def test_a_snapshot_is_chosen_by_its_id(tmp_path, bare, say):
 def test_several_hosts_in_one_vault_are_listed_and_one_is_chosen(tmp_path, bare, say, monkeypatch):
     gone = lose_a_machine(str(tmp_path / "gone"), small=True)
     write(gone.home, "SOUL.md", "the other machine's")
-    own = Identity.of_this_process()
-    monkeypatch.setattr(Identity, "of_this_process", classmethod(lambda cls: replace(own, hostname="iris")))
+    own = LockIdentity.of_this_process()
+    monkeypatch.setattr(
+        LockIdentity, "of_this_process", classmethod(lambda cls: replace(own, hostname="iris"))
+    )
     take(gone.here, gone.home)
     monkeypatch.undo()
     monkeypatch.setenv("HOME", bare)

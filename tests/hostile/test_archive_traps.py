@@ -17,7 +17,7 @@ import zipfile
 import pytest
 
 from safekept.archive import open_archive
-from safekept.archive.container.limits import NO_LIMITS, Limits
+from safekept.archive.container.limits import NO_LIMITS, ReadLimits
 from safekept.archive.errors import ArchiveTooLarge
 from safekept.archive.writing import write_archive
 from safekept.core.entries import BytesContent, Entry, Kind
@@ -303,7 +303,7 @@ def test_an_archive_that_says_it_is_ours_has_the_ratio_of_any_other(tmp_path, fo
     entry = Entry("skills/large", Kind.FILE, 0o600, 5, len(data), open=lambda: BytesContent(data))
     path = str(tmp_path / f"a.{form}")
     write_archive(EntryList([entry]), path, form=form, head={"layout": "hermes"}, closing=dict)
-    limits = Limits(ratio_floor=8 << 20)
+    limits = ReadLimits(ratio_floor=8 << 20)
     assert len(data) > 250 * os.path.getsize(path)
     with open_archive(path, limits) as archive:
         (found,) = archive

@@ -1,10 +1,10 @@
 """One portable file of a home: written whole or not at all, read back whatever made it.
 
-Public names: `write_archive` and `Written`; `open_archive`, `Archive` and `Limits`; `identify`; `Seal`,
+Public names: `write_archive` and `Written`; `open_archive`, `Archive` and `ReadLimits`; `identify`; `Seal`,
 `make_seal` and `Identity` for what only another key shall open.
 """
 
-from .container.limits import HASH_NONE, NO_LIMITS, Limits, leaves_target
+from .container.limits import HASH_NONE, NO_LIMITS, ReadLimits, leaves_target
 from .reading import Archive, identify, open_archive
 from .sealing.seal import NOBODY, Identity, Seal, make_seal
 from .writing import Written, write_archive
@@ -15,7 +15,7 @@ __all__ = [
     "NO_LIMITS",
     "Archive",
     "Identity",
-    "Limits",
+    "ReadLimits",
     "Seal",
     "Written",
     "identify",

@@ -18,14 +18,14 @@ from safekept.core.events import Event, Listener
 from safekept.core.next_step import NextStep
 from safekept.core.worker import Worker
 
-from .container.account import Account
+from .container.account import ArchiveAccount
 from .container.limits import NO_LIMITS
 from .container.output import Target
 from .errors import NOTHING_WRITTEN, ArchiveNotProven
 from .reading import Archive
 
 
-def prove(output: Target, account: Account, lines: int, listener: Listener) -> None:
+def prove(output: Target, account: ArchiveAccount, lines: int, listener: Listener) -> None:
     """Raise ArchiveNotProven unless the archive gives back what went into it."""
     listener(Event("verify", total=account.bytes))
     try:
@@ -44,7 +44,7 @@ def prove(output: Target, account: Account, lines: int, listener: Listener) -> N
     listener(Event("verify", done=account.bytes, total=account.bytes))
 
 
-def _read_all(archive: Archive, account: Account, lines: int, listener: Listener) -> None:
+def _read_all(archive: Archive, account: ArchiveAccount, lines: int, listener: Listener) -> None:
     if archive.head is None or len(archive) != lines:
         raise _not_proven(archive.path, f"{lines} entries were written, {len(archive)} came back")
     reading = Reading(account.bytes, listener)

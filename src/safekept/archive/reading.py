@@ -13,7 +13,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.records import dataclass
 
 from .container.handle import Handle, open_handle
-from .container.limits import HASH_ALL, Limits
+from .container.limits import HASH_ALL, ReadLimits
 from .container.manifest import HEAD, HEAD_LIMIT, parse_head
 from .errors import NOTHING_CHANGED, ArchiveUnknown
 from .sealing.seal import NOBODY, Identity, open_sealed, sealed_kind
@@ -65,9 +65,9 @@ def identify(path: str, sealed: Remembered | None = None) -> dict[str, object] |
 def _of_zip(handle: Handle) -> dict[str, object] | None:
     """The manifest is the last member, so the end of the central directory is enough."""
     from .zip.content import MemberContent
-    from .zip.directory import Directory, Member, read_extra
+    from .zip.directory import CentralDirectory, Member, read_extra
 
-    directory = Directory(handle)
+    directory = CentralDirectory(handle)
     if not directory.comment.startswith(COMMENT):
         return None
     length = min(directory.size, 4096)
@@ -112,7 +112,9 @@ _NAMED = 5
 class Archive:
     """An open archive: a Source, to be closed."""
 
-    def __init__(self, handle: Handle, limits: Limits, hash_up_to: int = HASH_ALL, sealed: str = "") -> None:
+    def __init__(
+        self, handle: Handle, limits: ReadLimits, hash_up_to: int = HASH_ALL, sealed: str = ""
+    ) -> None:
         self.path = handle.path
         self.sealed = sealed  # "age", "gpg", or empty
         self._handle = handle
@@ -223,7 +225,7 @@ class Unwrapped:
 
 def open_archive(
     path: str,
-    limits: Limits = Limits(),  # noqa: B008
+    limits: ReadLimits = ReadLimits(),  # noqa: B008
     hash_up_to: int = HASH_ALL,
     identity: Identity = NOBODY,
 ) -> Archive:
@@ -245,7 +247,7 @@ def open_archive(
         raise
 
 
-def make_reader(handle: Handle, limits: Limits, hash_up_to: int = HASH_ALL) -> Any:
+def make_reader(handle: Handle, limits: ReadLimits, hash_up_to: int = HASH_ALL) -> Any:
     """The reader for what the file really is."""
     if handle.size == 0:
         raise _unknown(handle.path, "is empty")
@@ -266,7 +268,7 @@ def make_reader(handle: Handle, limits: Limits, hash_up_to: int = HASH_ALL) -> A
     raise _unknown(handle.path, "is not an archive")
 
 
-def _zip(handle: Handle, limits: Limits, hash_up_to: int) -> Any:
+def _zip(handle: Handle, limits: ReadLimits, hash_up_to: int) -> Any:
     from .zip.reader import ZipReader
 
     return ZipReader(handle, limits, hash_up_to)

@@ -159,7 +159,7 @@ _BY_THE_SHELL = {"DIR": DIRECTORIES, "FILE": FILES, "PATH": FILES, "COMMAND": CO
 
 
 @dataclass(slots=True)
-class Answer:
+class Completions:
     """Values with a word about each; and what the shell is to complete by itself."""
 
     values: list[tuple[str, str]] = field(default_factory=list)
@@ -171,7 +171,7 @@ class Answer:
         return [*found, *([f"\t{self.by_the_shell}"] if self.by_the_shell else [])]
 
 
-def complete(group: click.Group, words: Sequence[str]) -> Answer:
+def complete(group: click.Group, words: Sequence[str]) -> Completions:
     """What the last of the words, which may be empty, can become. The program itself is not among them."""
     from click.shell_completion import _resolve_context, _resolve_incomplete
 
@@ -181,7 +181,7 @@ def complete(group: click.Group, words: Sequence[str]) -> Answer:
         before.append(name)
     ctx = _resolve_context(group, {}, group.name or "", before)
     thing, last = _resolve_incomplete(ctx, before, last)
-    answer = Answer()
+    answer = Completions()
     if isinstance(thing, click.Parameter):
         return _value_of(thing, ctx, last)
     for item in thing.shell_complete(ctx, last):
@@ -191,9 +191,9 @@ def complete(group: click.Group, words: Sequence[str]) -> Answer:
     return answer
 
 
-def _value_of(parameter: click.Parameter, ctx: click.Context, last: str) -> Answer:
+def _value_of(parameter: click.Parameter, ctx: click.Context, last: str) -> Completions:
     """What a parameter may be: its choices, what we know of, or what the shell finds."""
-    answer = Answer()
+    answer = Completions()
     found = completer_for(parameter)
     if found is not None:
         answer.values = [(value, words) for value, words in found(ctx) if value.startswith(last)]

@@ -219,7 +219,7 @@ class RunNote:
 
 
 @dataclass(slots=True)
-class State:
+class ScheduleState:
     """All of it."""
 
     tasks: dict[str, TaskHistory] = field(default_factory=dict)
@@ -231,19 +231,19 @@ class State:
         return self.tasks.get(name) or TaskHistory()
 
 
-def read_state(path: str) -> State:
-    return read_document(path, _state, State())
+def read_state(path: str) -> ScheduleState:
+    return read_document(path, _state, ScheduleState())
 
 
-def _state(document: Mapping[str, Any]) -> State:
+def _state(document: Mapping[str, Any]) -> ScheduleState:
     if document["version"] != VERSION:
-        return State()
+        return ScheduleState()
     tasks = {str(name): _past(fields) for name, fields in document["tasks"].items()}
     looked, slept = (float(document.get(name) or 0.0) for name in ("looked", "slept"))
-    return State(tasks, _run(document.get("run")), looked, slept)
+    return ScheduleState(tasks, _run(document.get("run")), looked, slept)
 
 
-def write_state(path: str, state: State) -> None:
+def write_state(path: str, state: ScheduleState) -> None:
     """OSError where it cannot be written; the caller decides what that is worth."""
     document = {
         "version": VERSION,

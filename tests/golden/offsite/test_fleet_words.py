@@ -14,7 +14,7 @@ import pytest
 from safekept.actions.drill.drill_report import mark_snapshot
 from safekept.actions.offsite.fleet import FleetRequest, look_at_fleet
 from safekept.core.events import silent
-from safekept.vault.repo.lock_file import Identity
+from safekept.vault.repo.lock_file import LockIdentity
 from support.commands.error_texts import error_code
 from support.commands.in_process import spoken
 from support.home.homes import make_hermes_home
@@ -25,7 +25,7 @@ from support.users.unprivileged import NOBODY, as_nobody, nobodys, ssh_to_itself
 from support.vault.snapshots import take
 
 HOUR = 3600 * 10**9
-AS_IT_IS = Identity.of_this_process
+AS_IT_IS = LockIdentity.of_this_process
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,9 @@ def fleet(tmp_path_factory):
 
         def on(host):
             own = AS_IT_IS()
-            patch.setattr(Identity, "of_this_process", classmethod(lambda cls: replace(own, hostname=host)))
+            patch.setattr(
+                LockIdentity, "of_this_process", classmethod(lambda cls: replace(own, hostname=host))
+            )
 
         def vault(number, *moments, home=".hermes"):
             here = throwaway(directory / f"machine-{number}")

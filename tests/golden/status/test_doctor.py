@@ -497,16 +497,16 @@ def test_copies_of_other_tools_are_weighed_and_adopted_before_anything_may_go(he
 def test_a_schedule_that_fell_silent_and_a_machine_that_slept(here, home, monkeypatch):
     take(here, home)
     (one,) = found(here, "no-schedule")
-    from safekept.schedule.tasks import State, write_state
+    from safekept.schedule.tasks import ScheduleState, write_state
 
     monkeypatch.setattr("safekept.actions.schedule.host_start.why_host_will_not_start", lambda *_: ("", ()))
     slept = 0.0
     monkeypatch.setattr("safekept.schedule.machine.clocks", lambda: (1e9, slept))
     path = os.path.join(here.places.data_directory, "schedule", "state.json")
     os.makedirs(os.path.dirname(path))
-    write_state(path, State(looked=time.time() - 600))
+    write_state(path, ScheduleState(looked=time.time() - 600))
     assert found(here, "no-schedule") == found(here, "schedule-silent") == []
-    write_state(path, State(looked=time.time() - 4 * 3600))
+    write_state(path, ScheduleState(looked=time.time() - 4 * 3600))
     (one,) = found(here, "schedule-silent")
     assert one.level == "partly" and "it last ran 4 h ago" in one.text
     assert commands(one) == ["safekept schedule run", "safekept schedule show"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
-from safekept.archive import Limits, open_archive, write_archive
+from safekept.archive import ReadLimits, open_archive, write_archive
 from safekept.core.entries import (
     CHUNK,
     BytesContent,
@@ -111,9 +111,9 @@ def facts(entries: Iterable[Entry]) -> dict[str, tuple[object, ...]]:
     }
 
 
-def read(path: object, limits: Limits | None = None) -> dict[str, tuple[object, ...]]:
+def read(path: object, limits: ReadLimits | None = None) -> dict[str, tuple[object, ...]]:
     """The whole archive as facts, checked to its last byte."""
-    with open_archive(str(path), limits or Limits()) as archive:
+    with open_archive(str(path), limits or ReadLimits()) as archive:
         found = facts(archive)
         archive.finish()
         return found

@@ -131,11 +131,11 @@ def manifest_target(directory: str) -> Target:
 
 
 def entries_target(directory: str) -> Target:
-    from safekept.archive.container.limits import ArchiveNames, Limits, check_target, clean_name
+    from safekept.archive.container.limits import ArchiveNames, ReadLimits, check_target, clean_name
     from safekept.archive.container.manifest import parse_records
 
     def take(data: bytes) -> None:
-        book = ArchiveNames("a.zip", Limits())
+        book = ArchiveNames("a.zip", ReadLimits())
         for record in parse_records(
             "a.zip", (data[at : at + 4096] for at in range(0, len(data), 4096)), 1000
         ):

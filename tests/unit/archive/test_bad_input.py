@@ -12,7 +12,7 @@ import zlib
 import pytest
 import zstandard
 
-from safekept.archive import Limits, open_archive
+from safekept.archive import ReadLimits, open_archive
 from safekept.archive.errors import (
     ArchiveDamaged,
     ArchiveLocked,
@@ -178,7 +178,7 @@ def test_case_collisions_only_where_the_target_folds_case(tmp_path):
     path = zip_with(tmp_path / "a.zip", "Notes.md", "notes.md")
     assert sorted(read(path)) == ["Notes.md", "notes.md"]
     what = f"`{path}` holds `notes.md`, which the target cannot tell from `Notes.md`: it ignores case"
-    refused(path, ArchiveUnsafe, what, Limits(folds_case=True))
+    refused(path, ArchiveUnsafe, what, ReadLimits(folds_case=True))
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -262,11 +262,11 @@ def test_ratio_count_and_room(tmp_path):
         archive.writestr("a", bytes(3_000_000))
         archive.writestr("b", b"")
     what = f"`{path}` unpacks to more than 250 times its size"
-    error = refused(path, ArchiveTooLarge, what, Limits(ratio_floor=1_000_000))
+    error = refused(path, ArchiveTooLarge, what, ReadLimits(ratio_floor=1_000_000))
     assert error.advice()[1] == "If you do, and there is room for it: `safekept import FILE --no-limits`"
-    refused(path, ArchiveTooLarge, f"`{path}` holds more than 1 members", Limits(count=1))
+    refused(path, ArchiveTooLarge, f"`{path}` holds more than 1 members", ReadLimits(count=1))
     what = f"`{path}` unpacks to more than the 2,999,999 bytes free where it shall land"
-    refused(path, ArchiveTooLarge, what, Limits(free_bytes=2_999_999))
+    refused(path, ArchiveTooLarge, what, ReadLimits(free_bytes=2_999_999))
     assert len(read(path)) == 2
 
 
@@ -285,24 +285,24 @@ def test_bombs_in_tars_are_refused_before_they_are_unpacked(tmp_path):
         path,
         ArchiveTooLarge,
         f"`{path}` unpacks to more than the 5 bytes free where it shall land",
-        Limits(free_bytes=5),
+        ReadLimits(free_bytes=5),
     )
 
 
 def test_own_archive_of_a_highly_compressible_home_is_not_taken_for_a_bomb(tmp_path):
     entry = file("disk.img", bytes(40 << 20))
     write([entry], tmp_path / "a", "tar.zst")
-    assert len(read(tmp_path / "a", Limits(ratio_floor=1 << 20))) == 1
+    assert len(read(tmp_path / "a", ReadLimits(ratio_floor=1 << 20))) == 1
 
 
 def test_manifest_that_lists_more_than_there_are_members_is_bounded(tmp_path):
     """Links are no members of a zip, so only the manifest says how many there are."""
     path = tmp_path / "a.zip"
     write([link(f"l{number}", "x") for number in range(50)], path)
-    assert len(read(path, Limits(count=50))) == 50
-    refused(path, ArchiveTooLarge, f"`{path}` holds more than 49 members", Limits(count=49))
+    assert len(read(path, ReadLimits(count=50))) == 50
+    refused(path, ArchiveTooLarge, f"`{path}` holds more than 49 members", ReadLimits(count=49))
     write([link(f"l{number}", "x") for number in range(50)], path, "tar.zst")
-    refused(path, ArchiveTooLarge, f"`{path}` holds more than 49 members", Limits(count=49))
+    refused(path, ArchiveTooLarge, f"`{path}` holds more than 49 members", ReadLimits(count=49))
 
 
 def test_overlapping_members(tmp_path):

@@ -13,7 +13,7 @@ import zipfile
 import pytest
 import zstandard
 
-from safekept.archive import Limits, open_archive
+from safekept.archive import ReadLimits, open_archive
 from safekept.archive.errors import ArchiveUnsafe
 from safekept.core.entries import CHUNK
 from support.archives.sources import facts, read
@@ -208,11 +208,11 @@ def test_many_names_of_one_file_count_as_many_files(tmp_path):
     ]
     path = tmp_path / "a.tar"
     path.write_bytes(tar_bytes(*members))
-    assert len(read(path, Limits(free_bytes=21_000))) == 21
+    assert len(read(path, ReadLimits(free_bytes=21_000))) == 21
     from safekept.archive.errors import ArchiveTooLarge
 
     with pytest.raises(ArchiveTooLarge):
-        read(path, Limits(free_bytes=20_999))
+        read(path, ReadLimits(free_bytes=20_999))
 
 
 def test_devices_in_a_tar_are_passed_over(tmp_path):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from safekept.schedule.tasks import RunNote, State, StepNote, TaskHistory, read_state, write_state
+from safekept.schedule.tasks import RunNote, ScheduleState, StepNote, TaskHistory, read_state, write_state
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def path(tmp_path):
 
 def test_what_is_written_is_read_back(path):
     steps = (StepNote("snapshot:/h", "done", 1.5, "x"), StepNote("push:nas", "failed", 2.0, "gone", "place"))
-    state = State(
+    state = ScheduleState(
         {"snapshot:/h": TaskHistory(1.0, 2.0, 3.0, 4.0, 5, "code", "text", 6.0, "what", 7.0)},
         RunNote("20260101-000000-abcdef", 10.0, "incomplete", 3.5, steps, 77),
         11.0,
@@ -43,7 +43,7 @@ def test_what_is_written_is_read_back(path):
 def test_a_torn_or_strange_file_is_an_empty_memory(path, text):
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
-    assert read_state(path) == State()
+    assert read_state(path) == ScheduleState()
 
 
 def test_facts_of_a_later_version_are_passed_over(path):

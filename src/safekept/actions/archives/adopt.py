@@ -28,7 +28,7 @@ from safekept.vault.format import format_time
 from safekept.vault.repo import Lock, Repository
 from safekept.vault.snapshots import list_snapshots, public_id
 from safekept.vault.tags import ADOPTED, INCOMPLETE, kind_of, kind_tag, label_tag, state_tag
-from safekept.vault.write import Account, Description, write_snapshot
+from safekept.vault.write import Description, SnapshotAccount, write_snapshot
 
 from ..base.context import HomeRef, UserContext
 from ..base.operations.stores import AdoptFacts
@@ -211,7 +211,7 @@ def _take(
     copy = one.copy
     with _opened(context, place, repository, copy, listener) as (source, external):
 
-        def describe(account: Account) -> Description:
+        def describe(account: SnapshotAccount) -> Description:
             return _describe(context, place, copy, external, account)
 
         stored = write_snapshot(
@@ -261,7 +261,7 @@ def _marker(entry: Entry) -> str:
 
 
 def _describe(
-    context: UserContext, place: HomeRef, copy: Copy, external: Mapping[str, str], account: Account
+    context: UserContext, place: HomeRef, copy: Copy, external: Mapping[str, str], account: SnapshotAccount
 ) -> Description:
     states = {path: one.facts.state for path, one in account.databases.items()}
     manifest = {

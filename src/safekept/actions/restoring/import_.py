@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from typing import ClassVar
 
-from safekept.archive import HASH_NONE, NO_LIMITS, Archive, Limits, leaves_target, open_archive
+from safekept.archive import HASH_NONE, NO_LIMITS, Archive, ReadLimits, leaves_target, open_archive
 from safekept.core.entries import Kind, Source
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener, silent
@@ -129,7 +129,7 @@ def prepare_import(
 ) -> Iterator[PreparedImport]:
     """Open and judge an archive, find the target, and make the plan. Changes nothing."""
     listener(Event("read"))
-    limits = NO_LIMITS if request.no_limits else Limits()
+    limits = NO_LIMITS if request.no_limits else ReadLimits()
     identity = identity_of(context)
     # The landing hashes what it writes.
     with open_archive(request.file, limits, HASH_NONE, identity=identity) as archive:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from safekept.core.ages import ago_text, minute_text
 from safekept.core.events import Listener
 from safekept.schedule import tasks
-from safekept.schedule.tasks import DAY, Cadence, State, StepNote, Task, TaskHistory, overdue_since
+from safekept.schedule.tasks import DAY, Cadence, ScheduleState, StepNote, Task, TaskHistory, overdue_since
 
 from ..alarms.alarms import DESTINATION, DRILL, OVERDUE, Alarm, end_alarms, open_alarms, raise_alarm
 from ..alarms.notify import Notice, notify
@@ -37,7 +37,7 @@ class RunAlarms:
     """What is reported of one run. Made before it works, so that it knows which alarms are new."""
 
     def __init__(
-        self, context: UserContext, state: State, now: float, listener: Listener, *, works: bool
+        self, context: UserContext, state: ScheduleState, now: float, listener: Listener, *, works: bool
     ) -> None:
         self._context, self._state, self._now, self._listener = context, state, now, listener
         targets = context.choices.notify

@@ -25,7 +25,7 @@ from safekept.core.sqlite.capture import CaptureOptions
 from safekept.home.scan import Scan, Selection, scan
 from safekept.vault.format import Snapshot
 from safekept.vault.tags import INCOMPLETE, PARTIAL, PARTS, check_label, kind_tag, label_tag, state_tag
-from safekept.vault.write import Account, Description, Memory, StoredSnapshot, write_snapshot
+from safekept.vault.write import Description, Memory, SnapshotAccount, StoredSnapshot, write_snapshot
 
 from ..alarms.alarms import OVERDUE, Alarm, end_alarms, raise_alarm
 from ..alarms.meant import meant_links, without_meant_links
@@ -266,7 +266,7 @@ def _store(
 
     meant = meant_links(context, place.home)
 
-    def describe(account: Account) -> Description:
+    def describe(account: SnapshotAccount) -> Description:
         account.remarks = without_meant_links(account.remarks, meant)
         databases = {path: one.as_dict() for path, one in sorted(account.databases.items())}
         manifest = {
@@ -318,7 +318,7 @@ def _sound(repository: Repository, place: HomeRef, remarks: list[Remark]) -> dic
     return {}
 
 
-def _tags(request: SnapshotRequest, account: Account) -> tuple[str, ...]:
+def _tags(request: SnapshotRequest, account: SnapshotAccount) -> tuple[str, ...]:
     tags = [kind_tag(request.kind), f"layout:{request.place.layout.name}"]
     if request.label:
         tags.append(label_tag(request.label))

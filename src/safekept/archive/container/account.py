@@ -69,7 +69,7 @@ class Spool:
         self._file.close()
 
 
-class Account:
+class ArchiveAccount:
     """Written to by both lanes."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from safekept.core.entries import CHUNK, Content, Entry, EntryLost, Kind, Outcom
 from safekept.core.events import Event, Listener
 from safekept.core.worker import Digest
 
-from .account import Account, Spool
+from .account import ArchiveAccount, Spool
 from .lanes import Batch, Job, Sink
 from .manifest import Record
 from .output import Target
@@ -52,7 +52,7 @@ class Container(ABC):
     def __init__(self, output: Target, threads: int, listener: Listener) -> None:
         self.output, self.listener = output, listener
         self.sink = Sink()
-        self.account = Account()
+        self.account = ArchiveAccount()
         self.lines = Spool(output.directory, veiled=output.sealed)
         self.pool = ThreadPoolExecutor(threads, thread_name_prefix="safekept-pack")
         self._said = 0
@@ -187,7 +187,7 @@ def record_of(entry: Entry, content: Content) -> Record:
     )
 
 
-def read_whole(record: Record, content: Content, account: Account) -> bytes | None:
+def read_whole(record: Record, content: Content, account: ArchiveAccount) -> bytes | None:
     """The bytes of a small entry with its record completed; None, and a remark, if it cannot be read."""
     try:
         chunks = list(content.chunks())

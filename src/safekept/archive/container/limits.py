@@ -18,7 +18,7 @@ from ..errors import too_large, unsafe
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ReadLimits:
     """Bounds on what will be read."""
 
     count: int = 2_000_000  # members
@@ -40,7 +40,7 @@ HASH_ALL = 1 << 62
 HASH_NONE = -1
 
 #: For reading back what we wrote ourselves a moment ago.
-NO_LIMITS = Limits(count=1 << 62, ratio=1 << 62, bytes_each=0)
+NO_LIMITS = ReadLimits(count=1 << 62, ratio=1 << 62, bytes_each=0)
 
 
 _STEP = 64 << 10
@@ -49,7 +49,7 @@ _STEP = 64 << 10
 class Budget:
     """Adds up what an archive claims or delivers, and refuses at the first limit passed."""
 
-    def __init__(self, path: str, stored: int, limits: Limits) -> None:
+    def __init__(self, path: str, stored: int, limits: ReadLimits) -> None:
         self.path, self.stored, self.limits = path, max(stored, 1), limits
         self.count = 0
         self.total = 0
@@ -76,7 +76,7 @@ class Budget:
 class Delivered:
     """Counts what comes out of an archive that says it is ours; zeros become holes again and cost nothing."""
 
-    def __init__(self, path: str, stored: int, limits: Limits) -> None:
+    def __init__(self, path: str, stored: int, limits: ReadLimits) -> None:
         self._path, self._limits = path, limits
         self._most = max(limits.ratio_floor, stored * limits.ratio)
         self._data = 0
@@ -176,7 +176,7 @@ def check_target(archive: str, name: str, target: str) -> None:
 class ArchiveNames:
     """Every name of one archive: finds duplicates, collisions, and links or files used as parents."""
 
-    def __init__(self, archive: str, limits: Limits) -> None:
+    def __init__(self, archive: str, limits: ReadLimits) -> None:
         self.archive, self.limits = archive, limits
         self.kinds: dict[str, Kind] = {}
 

@@ -36,7 +36,7 @@ class ClearStream(Protocol):
     def close(self) -> None: ...
 
 
-class Proof:
+class StreamProof:
     """What is remembered of a stream that passed by."""
 
     def __init__(self) -> None:
@@ -79,9 +79,9 @@ class Proof:
         return self._recent[0]
 
 
-def prove_stream(stream: ClearStream, check: Callable[[int], None]) -> Proof:
+def prove_stream(stream: ClearStream, check: Callable[[int], None]) -> StreamProof:
     """Run a stream to its end, releasing nothing; raises what its verdict is. `check` judges its size."""
-    proof = Proof()
+    proof = StreamProof()
     try:
         while data := stream.read(SEGMENT):
             proof.add(data)
@@ -100,7 +100,7 @@ class ProvenHandle(Handle):
 
     in_order = True
 
-    def __init__(self, inner: Handle, proof: Proof, run: Callable[[], ClearStream]) -> None:
+    def __init__(self, inner: Handle, proof: StreamProof, run: Callable[[], ClearStream]) -> None:
         super().__init__(inner.path, inner.descriptor)
         self._inner, self._proof, self._run = inner, proof, run
         self.size = proof.size

@@ -17,7 +17,7 @@ from safekept.core.archive_names import SEALS
 from safekept.core.records import dataclass
 
 from ..container.handle import Handle, open_handle
-from ..container.limits import Limits
+from ..container.limits import ReadLimits
 from ..container.output import Target
 from ..errors import NOTHING_CHANGED, NOTHING_WRITTEN
 from .age.keys import AgeRecipient, parse_recipient
@@ -230,7 +230,7 @@ def needs_key_file(path: str) -> bool:
         handle.close()
 
 
-def open_sealed(handle: Handle, kind: str, identity: Identity, limits: Limits) -> Handle:
+def open_sealed(handle: Handle, kind: str, identity: Identity, limits: ReadLimits) -> Handle:
     """The clear text inside, by position. Takes the handle over; on an error the caller closes it."""
     if kind == "age":
         from .identities import open_age

@@ -21,7 +21,7 @@ from ..container.limits import (
     ArchiveNames,
     Budget,
     Delivered,
-    Limits,
+    ReadLimits,
     check_target,
     clean_name,
     leaves_target,
@@ -50,7 +50,7 @@ class TarReader:
     ordered = True
 
     def __init__(
-        self, handle: Handle, limits: Limits, codec: str, hash_up_to: int = HASH_ALL, threads: int = 2
+        self, handle: Handle, limits: ReadLimits, codec: str, hash_up_to: int = HASH_ALL, threads: int = 2
     ) -> None:
         self.handle, self.path, self.codec, self.limits = handle, handle.path, codec, limits
         self.form = {"zstd": "tar.zst", "gzip": "tar.gz", "bzip2": "tar.bz2", "xz": "tar.xz"}.get(

@@ -68,7 +68,7 @@ def _decode(raw: bytes, flags: int, system: int) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
 
-class Directory:
+class CentralDirectory:
     """Where the central directory is, how many members it lists, and the archive's comment."""
 
     def __init__(self, handle: Handle) -> None:

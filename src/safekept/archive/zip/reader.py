@@ -20,7 +20,7 @@ from ..container.limits import (
     ArchiveNames,
     Budget,
     Delivered,
-    Limits,
+    ReadLimits,
     check_target,
     clean_name,
     leaves_target,
@@ -38,7 +38,7 @@ from ..container.manifest import (
 )
 from ..errors import damaged, has_password, unsafe, unsupported
 from .content import MemberContent, seconds_of
-from .directory import Directory, Member, refuse_overlaps
+from .directory import CentralDirectory, Member, refuse_overlaps
 from .records import BZIP2, COMMENT, DEFLATED, ENCRYPTED, LZMA, STORED, STRONG
 
 _READ = 256 << 10
@@ -57,7 +57,9 @@ class ZipReader:
 
     form = "zip"
 
-    def __init__(self, handle: Handle, limits: Limits, hash_up_to: int = HASH_ALL, threads: int = 2) -> None:
+    def __init__(
+        self, handle: Handle, limits: ReadLimits, hash_up_to: int = HASH_ALL, threads: int = 2
+    ) -> None:
         self.handle, self.path, self._hash_up_to = handle, handle.path, hash_up_to
         self.ordered = handle.in_order
         self._places: dict[str, int] = {}
@@ -66,7 +68,7 @@ class ZipReader:
         self._rest: list[Member] = []
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="safekept-unpack")
         self._delivered = Delivered(self.path, handle.size, limits)
-        directory = Directory(handle)
+        directory = CentralDirectory(handle)
         budget = Budget(self.path, handle.size, limits)
         members: list[Member] = []
         own = directory.comment.startswith(COMMENT)

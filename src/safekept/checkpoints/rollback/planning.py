@@ -38,7 +38,7 @@ _KEPT = "Nothing was changed"
 ONLY_NAMED = "only files that a tool named are kept here: whatever else was changed or deleted stays so"
 
 
-class NothingToUndo(SafekeptError):
+class NoRollbackToUndo(SafekeptError):
     code = "no-rollback-to-undo"
 
 
@@ -375,8 +375,8 @@ def plan_undo(
     )
 
 
-def _nothing(project: str, why: str) -> NothingToUndo:
-    return NothingToUndo(
+def _nothing(project: str, why: str) -> NoRollbackToUndo:
+    return NoRollbackToUndo(
         f"There is nothing to undo: {why}",
         kept=_KEPT,
         next_steps=(NextStep("rollback", ("--all",), before="See every point there is:"),),

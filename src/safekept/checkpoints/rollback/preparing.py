@@ -16,7 +16,7 @@ from ..checkpoint import FileState
 from ..points.rollback_plan import OWN, Left, RollbackPlan, Step, file_mode, parents
 from .placing import Change, FileStamp
 from .project_tree import ProjectTree, alike_names
-from .proving import Damaged, FileContents, Proof, open_elsewhere, prove
+from .proving import Damaged, FileContents, PathProof, open_elsewhere, prove
 
 _ORDER = {"take": 0, "rmdir": 1, "mkdir": 2, "swap": 3, "put": 4, "set": 5}
 
@@ -71,7 +71,7 @@ class Preparation:
         return self.out
 
     def _add(self, step: Step) -> None:
-        proof = Proof()
+        proof = PathProof()
         if step.takes:
             assert step.now is not None
             proof = prove(self.ground, self.contents, step.path, step.now, self.scratch)
@@ -91,7 +91,7 @@ class Preparation:
             for change in self.out.changes[begun:]:
                 change.database = step.path if change.kind in ("take", "swap", "put") else ""
 
-    def _do(self, step: Step, proof: Proof) -> None:
+    def _do(self, step: Step, proof: PathProof) -> None:
         match step.action:
             case "remove":
                 self._change("take", step.path, step, aside=self._aside(step.path), old=proof.old)
@@ -184,7 +184,7 @@ class Preparation:
             return is_database(next(iter(self.contents.chunks(state)), b""))
         return False
 
-    def _foreign_log(self, step: Step, proof: Proof) -> str | None:
+    def _foreign_log(self, step: Step, proof: PathProof) -> str | None:
         """A log beside a database is part of it: an old one must not meet the restored file.
 
         Those of the database that is there now go with it. One that belongs to nothing goes if the

@@ -127,7 +127,7 @@ def no_undo_point(project: str, why: str, steps: Sequence[Step] = ()) -> UndoPoi
     )
 
 
-class Proof:
+class PathProof:
     """What was found out about one path that is to be replaced or removed."""
 
     def __init__(self, old: FileStamp | None = None, reason: str = "", detail: str = "") -> None:
@@ -136,7 +136,9 @@ class Proof:
         self.sidecars: list[tuple[str, FileStamp]] = []
 
 
-def prove(ground: ProjectTree, contents: FileContents, path: str, state: FileState, scratch: str) -> Proof:
+def prove(
+    ground: ProjectTree, contents: FileContents, path: str, state: FileState, scratch: str
+) -> PathProof:
     """Prove one path. `reason` says why it must be left; raises UndoPointFailed where the store fails."""
     try:
         head = read_back(contents, state)
@@ -144,42 +146,42 @@ def prove(ground: ProjectTree, contents: FileContents, path: str, state: FileSta
         raise undo_point_failed(path, str(error)) from error
     facts = ground.look(path)
     if facts is None:
-        return Proof(reason="changed", detail="it is gone")
+        return PathProof(reason="changed", detail="it is gone")
     try:
         if state.kind == "symlink":
             return _link(ground, contents, path, state, facts)
         if not stat.S_ISREG(facts.st_mode):
-            return Proof(reason="changed")
+            return PathProof(reason="changed")
         if is_database(head):
             proof = _database(ground, contents, path, state, facts, scratch)
             proof.database = True
             return proof
         return _file(ground, contents, path, state)
     except OSError as error:
-        return Proof(reason="changed", detail=error.strerror or str(error))
+        return PathProof(reason="changed", detail=error.strerror or str(error))
 
 
 def _link(
     ground: ProjectTree, contents: FileContents, path: str, state: FileState, facts: os.stat_result
-) -> Proof:
+) -> PathProof:
     if not stat.S_ISLNK(facts.st_mode):
-        return Proof(reason="changed")
+        return PathProof(reason="changed")
     text = ground.link_text(path)
     if not contents.holds(state, len(text), [text]):
-        return Proof(reason="changed")
-    return Proof(FileStamp.of(facts))
+        return PathProof(reason="changed")
+    return PathProof(FileStamp.of(facts))
 
 
-def _file(ground: ProjectTree, contents: FileContents, path: str, state: FileState) -> Proof:
+def _file(ground: ProjectTree, contents: FileContents, path: str, state: FileState) -> PathProof:
     descriptor = ground.open(path)
     try:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode) or facts.st_size != state.size:
-            return Proof(reason="changed")
+            return PathProof(reason="changed")
         same = contents.holds(state, state.size, _read(descriptor))
         if not same or FileStamp.of(os.fstat(descriptor)) != FileStamp.of(facts):
-            return Proof(reason="changed")
-        return Proof(FileStamp.of(facts))
+            return PathProof(reason="changed")
+        return PathProof(FileStamp.of(facts))
     finally:
         os.close(descriptor)
 
@@ -213,12 +215,12 @@ def _database(
     state: FileState,
     facts: os.stat_result,
     scratch: str,
-) -> Proof:
+) -> PathProof:
     from safekept.core.sqlite.capture import CaptureOptions, capture
 
     # Asked before it is opened here: closing it would drop the locks that this process may have on it.
     if held := open_elsewhere(ground.full(path)):
-        return Proof(reason="held", detail=held)
+        return PathProof(reason="held", detail=held)
     before = _stamps(ground, path)
     if len(before) == 1:
         proof = _file(ground, contents, path, state)
@@ -231,10 +233,10 @@ def _database(
         finally:
             content.close()
     except EntryLost as error:
-        return Proof(reason="changed", detail=str(error))
+        return PathProof(reason="changed", detail=str(error))
     if not same or _stamps(ground, path) != before:
-        return Proof(reason="changed")
-    proof = Proof(FileStamp.of(facts))
+        return PathProof(reason="changed")
+    proof = PathProof(FileStamp.of(facts))
     proof.sidecars = [(path + suffix, before[suffix]) for suffix in SIDECARS if suffix in before]
     return proof
 

@@ -57,7 +57,7 @@ def rollback_lock(store: Store, project: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Recovered:
+class RecoveredRollback:
     """What became of a rollback that was killed."""
 
     project: str
@@ -69,7 +69,7 @@ class Recovered:
 
 def recover(
     store: Store, project: str, *, settings: TakeSettings | None = None, listener: Listener = silent
-) -> Recovered | None:
+) -> RecoveredRollback | None:
     """Finish, or take back, a rollback that was killed; None where there is none."""
     journal = RollbackJournal(store.project_directory(project))
     if not journal.pending():
@@ -80,7 +80,7 @@ def recover(
 
 def recover_locked(
     store: Store, project: str, settings: TakeSettings | None, listener: Listener = silent
-) -> Recovered | None:
+) -> RecoveredRollback | None:
     """The same for who holds the lock already. Raises RollbackStuck, ProjectGone, ProjectReplaced."""
     journal = RollbackJournal(store.project_directory(project))
     lines = journal.pending()
@@ -98,9 +98,9 @@ def _recover_repositories(
     settings: TakeSettings | None,
     journal: RollbackJournal,
     line: Mapping[str, object],
-    files: Recovered | None,
+    files: RecoveredRollback | None,
     listener: Listener,
-) -> Recovered:
+) -> RecoveredRollback:
     """The files are back, or there was nothing to do with them: what is left of the repositories is done."""
     from ..store.repositories.planning import plan_again, restore_repositories
 
@@ -109,14 +109,14 @@ def _recover_repositories(
     items, remarks = line.get("items"), list(files.remarks) if files else []
     if point is None or not isinstance(items, dict) or (files is not None and files.how != "finished"):
         journal.close("taken-back", operation, time=time.time())
-        return files or Recovered(project, "taken back", target, undo)
+        return files or RecoveredRollback(project, "taken back", target, undo)
     plans = plan_again(store, project, point, items)
     for one in restore_repositories(store, project, plans, target, undo):
         remarks += [*one.remarks, *(f"{name} could not be put back: {why}" for name, _, why in one.left)]
     facts = {"project": project, "target": target, "undo": undo, "git": True, "recovered": True}
     journal.close("done", operation, **facts, files=[], done=len(items), left=0, time=time.time())
     after_mark(store, project, target, undo, settings=settings, remarks=remarks, listener=listener)
-    return Recovered(project, "finished", target, undo, tuple(remarks))
+    return RecoveredRollback(project, "finished", target, undo, tuple(remarks))
 
 
 def _recover_files(
@@ -126,7 +126,7 @@ def _recover_files(
     journal: RollbackJournal,
     lines: Sequence[dict[str, object]],
     listener: Listener,
-) -> Recovered:
+) -> RecoveredRollback:
     by_state: Mapping[str, dict[str, object]] = {str(line["state"]): line for line in lines}
     begun, committed = by_state.get("begun", {}), by_state.get("committed", {})
     operation = str(lines[-1]["operation"])
@@ -165,13 +165,13 @@ def _recover_files(
                 after_mark(
                     store, project, target, undo, settings=settings, remarks=remarks, listener=listener
                 )
-                return Recovered(project, "finished", target, undo, tuple(remarks))
+                return RecoveredRollback(project, "finished", target, undo, tuple(remarks))
         else:
             for aside in _words(begun.get("asides")) if not committed else []:
                 ground.unlink(aside)
             go_back(ground, changes, outsides, opened)
         journal.close("taken-back", operation, time=time.time())
-    return Recovered(project, "taken back", target, undo, tuple(remarks))
+    return RecoveredRollback(project, "taken back", target, undo, tuple(remarks))
 
 
 def _half(project: str, target: str) -> NextStep:

@@ -25,19 +25,19 @@ from ..checkpoint import Checkpoint
 from ..points.rollback_plan import OWN, REMOVING, REPOSITORY, Left, RollbackJournal, RollbackPlan
 from ..store.store import Store
 from ..take.taking import TakeSettings
-from .planning import NothingToUndo, plan_rollback, plan_undo
+from .planning import NoRollbackToUndo, plan_rollback, plan_undo
 from .preparing import Preparation, Prepared
 from .project_tree import ProjectTree, check_project
 from .proving import FileContents, StoredContents
-from .recovery import Recovered, after_mark, recover, recover_locked, rollback_lock
+from .recovery import RecoveredRollback, after_mark, recover, recover_locked, rollback_lock
 from .run import RollbackFailed, finish, go_back, go_forward, open_up, stage
 
 if TYPE_CHECKING:
     from ..store.repositories.restoring import RepositoryRestored
 
 __all__ = [
-    "NothingToUndo",
-    "Recovered",
+    "NoRollbackToUndo",
+    "RecoveredRollback",
     "RollbackFailed",
     "RollbackPlan",
     "RolledBack",

@@ -47,7 +47,7 @@ class TooMany(Exception):
     """More files would be stored than the limit allows."""
 
 
-class Walk:
+class ProjectWalk:
     """A full pass. Afterwards: `folders`, `pending`, `dirty`, `lost`."""
 
     def __init__(self, cache: Cache, rules: Rules, ignore: Ignore | None, limit: int, most: int) -> None:

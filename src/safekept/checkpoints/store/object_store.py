@@ -15,7 +15,7 @@ from isal import isal_zlib
 from safekept.core.files.small import open_regular
 
 from .objects import BadObject
-from .pack_reader import BROKEN, BadPack, Pack
+from .pack_reader import BROKEN, BadGitPack, Pack
 
 #: Packs up to this many objects are kept as one table in memory; larger ones are searched.
 _SMALL = 2000
@@ -97,7 +97,7 @@ class ObjectStore:
         for pack in self._copies(oid):
             try:
                 return pack.read(pack.offset(oid), oid)
-            except (BadObject, BadPack) as error:
+            except (BadObject, BadGitPack) as error:
                 trouble = _as_bad_object(error, oid)
                 self._fail(pack)
         loose = self._read_loose(oid)
@@ -113,7 +113,7 @@ class ObjectStore:
 
     def size(self, oid: bytes) -> int:
         for pack in self._copies(oid):
-            with contextlib.suppress(BadPack, BadObject):
+            with contextlib.suppress(BadGitPack, BadObject):
                 return pack.size(pack.offset(oid), oid)
             self._fail(pack)
         return len(self.read(oid)[1])
@@ -127,7 +127,7 @@ class ObjectStore:
                     begun = True
                     yield piece
                 return
-            except (BadObject, BadPack) as error:
+            except (BadObject, BadGitPack) as error:
                 self._fail(pack)
                 if begun:  # what was handed out cannot be taken back
                     raise _as_bad_object(error, oid) from error
@@ -145,7 +145,7 @@ class ObjectStore:
                 name = os.path.basename(pack.path)
                 try:
                     pack.open()
-                except BadPack:
+                except BadGitPack:
                     asked.add(name)
                     self._fail(pack)
                 except OSError:
@@ -198,9 +198,9 @@ class ObjectStore:
                 pack = Pack(os.path.join(self.pack_directory, name), self.read)
             except FileNotFoundError:
                 continue  # replaced just now
-            except (BadPack, OSError) as error:
+            except (BadGitPack, OSError) as error:
                 self._bad.add(name)  # damage of one pack is the loss of that pack
-                if isinstance(error, BadPack):
+                if isinstance(error, BadGitPack):
                     self.failed.add(name)
                 continue
             self._packs[name] = pack
@@ -243,5 +243,5 @@ class ObjectStore:
         raise BadObject(oid.hex(), "is not an object")
 
 
-def _as_bad_object(error: BadObject | BadPack, oid: bytes) -> BadObject:
+def _as_bad_object(error: BadObject | BadGitPack, oid: bytes) -> BadObject:
     return error if isinstance(error, BadObject) else BadObject(oid.hex(), f"cannot be read: {error}")

@@ -22,7 +22,7 @@ _CHUNK = 1 << 20
 BROKEN: type[Exception] = isal_zlib.error  # type: ignore[assignment]
 
 
-class BadPack(Exception):
+class BadGitPack(Exception):
     """A pack or an index that is not what its name says."""
 
 
@@ -36,11 +36,11 @@ class Pack:
         self._data: mmap.mmap | None = None
         index = self._index
         if len(index) < 1072 or index[:8] != b"\377tOc\0\0\0\2":
-            raise BadPack(f"{path}.idx is not an index")
+            raise BadGitPack(f"{path}.idx is not an index")
         self._fan = struct.unpack_from(">256I", index, 8)
         self.count = self._fan[255]
         if len(index) < 1072 + self.count * 28:
-            raise BadPack(f"{path}.idx is cut short")
+            raise BadGitPack(f"{path}.idx is cut short")
 
     def close(self) -> None:
         self._index.close()
@@ -125,7 +125,7 @@ class Pack:
         if self._data is None:
             self._data = _mapped(self.path + ".pack")
             if self._data[:8] != b"PACK\0\0\0\2":
-                raise BadPack(f"{self.path}.pack is not a pack")
+                raise BadGitPack(f"{self.path}.pack is not a pack")
         return self._data
 
     def _head(self, offset: int) -> tuple[int, int, int]:
@@ -139,7 +139,7 @@ class Pack:
                 size |= (byte & 0x7F) << shift
                 shift += 7
         except IndexError:
-            raise BadPack(f"{self.path}.pack is cut short") from None
+            raise BadGitPack(f"{self.path}.pack is cut short") from None
         return kind, size, offset + 1
 
     def _distance(self, start: int) -> tuple[int, int]:
@@ -210,6 +210,6 @@ def _mapped(path: str) -> mmap.mmap:
     try:
         with contextlib.suppress(ValueError):
             return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
-        raise BadPack(f"{path} is empty")
+        raise BadGitPack(f"{path} is empty")
     finally:
         os.close(descriptor)

@@ -36,7 +36,7 @@ from .damage import note_damage, read_damage
 from .metadata import from_facts, from_message
 from .object_store import ObjectStore
 from .objects import BadObject, decode_commit
-from .pack_reader import BadPack
+from .pack_reader import BadGitPack
 from .quarantine import mend_quarantine
 from .refs import PREFIX, Refs
 from .repository import IDENTITY, belt_of, prepare_repository, repositories_belt
@@ -239,14 +239,14 @@ class Store:
         """The bytes of a blob in pieces. Raises CheckpointDamaged."""
         try:
             yield from self.objects.stream(bytes.fromhex(oid))
-        except (BadObject, BadPack, OSError) as error:
+        except (BadObject, BadGitPack, OSError) as error:
             raise self._damaged(str(error)) from error
 
     def size_of(self, oid: str) -> int:
         """The length of a blob. Raises CheckpointDamaged."""
         try:
             return self.objects.size(bytes.fromhex(oid))
-        except (BadObject, BadPack, OSError) as error:
+        except (BadObject, BadGitPack, OSError) as error:
             raise self._damaged(str(error)) from error
 
     def missing(self, oids: Iterable[str]) -> set[str]:
@@ -310,7 +310,7 @@ class Store:
     def _commit(self, commit: str) -> bytes:
         try:
             return self.objects.read_as(b"commit", bytes.fromhex(commit))
-        except (BadPack, OSError) as error:
+        except (BadGitPack, OSError) as error:
             raise BadObject(commit, str(error)) from error
 
     def _root(self, checkpoint: Checkpoint) -> bytes:
@@ -320,7 +320,7 @@ class Store:
     def _reading(self, checkpoint: Checkpoint) -> Iterator[None]:
         try:
             yield
-        except (BadObject, BadPack, OSError, ValueError) as error:
+        except (BadObject, BadGitPack, OSError, ValueError) as error:
             raise self._damaged(f"checkpoint {checkpoint.id} cannot be read: {error}") from error
 
     def _damaged(self, what: str) -> CheckpointDamaged:

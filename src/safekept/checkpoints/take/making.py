@@ -21,7 +21,7 @@ from ..scan.cache import Cache, View
 from ..scan.ignore import Ignore
 from ..scan.rules import Rules
 from ..scan.trust import Trust
-from ..scan.walk import TooMany, Walk
+from ..scan.walk import ProjectWalk, TooMany
 from ..store.metadata import about, from_facts, git_head, message
 from ..store.objects import DIRECTORY, FILE, NOTHING, encode_commit, encode_tree
 from ..store.pack_writer import PackWriter
@@ -140,7 +140,7 @@ class Making:
                 + ignore.fingerprint()
             ).digest()
             asking = ignore if settings.use_ignore else None
-            walk = Walk(cache, self.rules, asking, settings.max_file_size, settings.max_files)
+            walk = ProjectWalk(cache, self.rules, asking, settings.max_file_size, settings.max_files)
             try:
                 walk.run(self.root, self._own_directories(), fingerprint != facts.rules, partial)
             except TooMany:

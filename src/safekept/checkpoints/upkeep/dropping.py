@@ -25,7 +25,7 @@ from ..checkpoint import Checkpoint
 from ..project import ORPHAN, presence, project_id
 from ..store.metadata import from_message
 from ..store.objects import DIRECTORY, BadObject, decode_commit, decode_tree
-from ..store.pack_reader import BadPack
+from ..store.pack_reader import BadGitPack
 from ..store.quarantine import maintenance_lock
 from ..store.store import Store
 
@@ -50,7 +50,7 @@ class Soundness:
         try:
             data = self._store.objects.read_as(b"commit", bytes.fromhex(point.commit))
             return self._tree(decode_commit(data, point.commit)[0])
-        except (BadObject, BadPack, OSError, ValueError):
+        except (BadObject, BadGitPack, OSError, ValueError):
             return False
         except RecursionError:  # nested deeper than this can look
             return True
@@ -61,7 +61,7 @@ class Soundness:
             return known is not False
         try:
             entries = decode_tree(self._store.objects.read_as(b"tree", oid), oid.hex())
-        except (BadObject, BadPack, OSError):
+        except (BadObject, BadGitPack, OSError):
             self._whole[oid] = False
             return False
         sound = all(
@@ -260,5 +260,5 @@ def _read(store: Store, entry: Dropped) -> Checkpoint | None:
     try:
         content = store.objects.read_as(b"commit", bytes.fromhex(entry.commit))
         return from_message(decode_commit(content, entry.commit)[1], entry.commit)
-    except (BadObject, BadPack, OSError, ValueError):
+    except (BadObject, BadGitPack, OSError, ValueError):
         return None

@@ -21,7 +21,7 @@ _MAGIC = b"\377tOc\0\0\0\2"
 
 
 @dataclass(frozen=True, slots=True)
-class Pack:
+class PackContents:
     """One pack and what is in it."""
 
     path: str  # of the .pack file
@@ -47,7 +47,7 @@ class Loose:
 class Inventory:
     """Everything that is there."""
 
-    packs: list[Pack] = field(default_factory=list)
+    packs: list[PackContents] = field(default_factory=list)
     loose: dict[bytes, Loose] = field(default_factory=dict)
     unreadable: list[str] = field(default_factory=list)  # packs whose index cannot be read
 
@@ -75,7 +75,7 @@ def take_inventory(repository: str) -> Inventory:
         except (OSError, ValueError):
             found.unreadable.append(path)
             continue
-        found.packs.append(Pack(path, facts.st_size, facts.st_mtime_ns, held))
+        found.packs.append(PackContents(path, facts.st_size, facts.st_mtime_ns, held))
     for fan_out in fan_outs(objects):
         with contextlib.suppress(OSError), os.scandir(os.path.join(objects, fan_out)) as listing:
             for item in listing:
@@ -140,7 +140,7 @@ class RepackPlan:
 
     names: list[bytes] = field(default_factory=list)  # into the new pack
     collected: list[str] = field(default_factory=list)  # loose files that the new pack replaces
-    packs: list[Pack] = field(default_factory=list)  # that the new pack replaces
+    packs: list[PackContents] = field(default_factory=list)  # that the new pack replaces
     condemned: list[str] = field(default_factory=list)  # loose files that no point holds, past their grace
     garbage_bytes: int = 0  # what is freed
 
@@ -181,7 +181,7 @@ def plan_repack(
     return plan
 
 
-def _garbage(pack: Pack, held: Collection[bytes], older_than_ns: int) -> int:
+def _garbage(pack: PackContents, held: Collection[bytes], older_than_ns: int) -> int:
     if pack.changed_ns >= older_than_ns:
         return 0
     return sum(size for name, size in pack.objects.items() if name not in held)

@@ -29,7 +29,7 @@ from ..store.quarantine import Quarantine
 from ..store.repository import no_writer_now
 from .inventory import (
     Inventory,
-    Pack,
+    PackContents,
     Reach,
     RepackPlan,
     plan_repack,
@@ -308,7 +308,7 @@ class Tidy:
             raise OutOfTime
 
 
-def remove_pack(pack: Pack) -> None:
+def remove_pack(pack: PackContents) -> None:
     """Unlink a pack; the index first, because that is what makes it visible."""
     for suffix in (".idx", ".rev", ".bitmap", ".mtimes", ".pack"):
         with contextlib.suppress(FileNotFoundError):

@@ -28,7 +28,7 @@ from .swap.open_databases import (
     who_holds,
     why_not_in_place,
 )
-from .tree import Tree, through_link
+from .tree import LandingTree, through_link
 
 Place = tuple[int, str]
 
@@ -259,7 +259,7 @@ class Builder:
                         path=entry,
                     )
 
-    def _equal(self, tree: Tree, wanted: Wanted, now: os.stat_result, staged: os.stat_result) -> bool:
+    def _equal(self, tree: LandingTree, wanted: Wanted, now: os.stat_result, staged: os.stat_result) -> bool:
         """Same kind, mode, time and bytes: nothing to do. A live log beside a database says no."""
         if (now.st_mode, now.st_size, now.st_mtime_ns) != (
             staged.st_mode,

@@ -35,7 +35,7 @@ from .stage.rebuilding import rebuild_lean
 from .stage.staging import Staging, stage
 from .swap.swap import swap
 from .swap.takeback import take_back
-from .tree import Tree, through_link
+from .tree import LandingTree, through_link
 
 
 class LandingFailed(SafekeptError):
@@ -314,7 +314,7 @@ def _desired_state(plan: LandingPlan, staging: Staging, left: Container[str]) ->
         desired.machine_bound = plan.layout.machine_bound
     desired.directories[0, plan.roots[0].name] = None
     with contextlib.ExitStack() as stack:
-        trees = [stack.enter_context(Tree(root.base)) for root in plan.roots]
+        trees = [stack.enter_context(LandingTree(root.base)) for root in plan.roots]
         for item in plan.items.values():
             if item.kind is not Kind.DIRECTORY or item.path in left:
                 continue

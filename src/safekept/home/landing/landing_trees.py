@@ -9,7 +9,7 @@ from typing import Self
 
 from .area import LandingDirectory
 from .record import Root, Step
-from .tree import Tree
+from .tree import LandingTree
 
 
 class LandingTrees:
@@ -20,12 +20,12 @@ class LandingTrees:
         self.roots = roots
         self._stack = contextlib.ExitStack()
         with contextlib.ExitStack() as stack:
-            self.targets = [stack.enter_context(Tree(root.base)) for root in roots]
+            self.targets = [stack.enter_context(LandingTree(root.base)) for root in roots]
             os.makedirs(directory.staged, 0o700, exist_ok=True)
-            self.staged = stack.enter_context(Tree(directory.staged))
+            self.staged = stack.enter_context(LandingTree(directory.staged))
             self.replaced = [self._kept(stack, directory.replaced, root) for root in roots]
             self._stack = stack.pop_all()
-        self._set_aside: dict[int, Tree] = {}
+        self._set_aside: dict[int, LandingTree] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -35,13 +35,13 @@ class LandingTrees:
     ) -> None:
         self._stack.close()
 
-    def target(self, step: Step) -> Tree:
+    def target(self, step: Step) -> LandingTree:
         return self.targets[step.root]
 
-    def kept(self, step: Step) -> Tree:
+    def kept(self, step: Step) -> LandingTree:
         return self.replaced[step.root]
 
-    def set_aside(self, root: int) -> Tree:
+    def set_aside(self, root: int) -> LandingTree:
         """Made only when it is needed: its presence means that something was set aside."""
         if root not in self._set_aside:
             self._set_aside[root] = self._kept(self._stack, self.directory.set_aside, self.roots[root])
@@ -53,9 +53,9 @@ class LandingTrees:
             return False
         return self.set_aside(root).look(path) is not None
 
-    def _kept(self, stack: contextlib.ExitStack, place: str, root: Root) -> Tree:
+    def _kept(self, stack: contextlib.ExitStack, place: str, root: Root) -> LandingTree:
         path = os.path.join(place, root.label)
         for made in (place, path):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(made, 0o700)
-        return stack.enter_context(Tree(path, make=True))
+        return stack.enter_context(LandingTree(path, make=True))

@@ -31,7 +31,7 @@ from .search import no_filling
 from .stage.comparing import already_there
 from .swap.open_databases import describe, is_database_file, mount_points, mount_sentence, who_holds
 from .targets import Places, Targets
-from .tree import LandingThroughLink, StillTree, Tree
+from .tree import LandingThroughLink, LandingTree, StillTree
 
 if TYPE_CHECKING:
     from ..as_owner.worker import OwnersLanding
@@ -213,7 +213,7 @@ def _mounts_in_the_way(plan: LandingPlan, places: Places) -> list[str]:
     return sorted(place for place in found if place in mounts)
 
 
-def _is_vacant(tree: Tree, name: str) -> bool:
+def _is_vacant(tree: LandingTree, name: str) -> bool:
     """Whether nothing is there yet, so that no single file has to be looked for."""
     try:
         found = tree.look(name)
@@ -222,7 +222,7 @@ def _is_vacant(tree: Tree, name: str) -> bool:
         return False  # each entry will tell
 
 
-def _in_the_way(chosen: Chosen, places: Places, tree: Tree, vacant: bool) -> Iterator[str]:
+def _in_the_way(chosen: Chosen, places: Places, tree: LandingTree, vacant: bool) -> Iterator[str]:
     """Files of the home that stand where a directory is needed: they are moved out of it, and kept."""
     if vacant:
         return
@@ -238,7 +238,7 @@ def _in_the_way(chosen: Chosen, places: Places, tree: Tree, vacant: bool) -> Ite
             place = os.path.dirname(place)
 
 
-def _leave_damaged(plan: LandingPlan, trees: Sequence[Tree], damaged: Collection[str]) -> None:
+def _leave_damaged(plan: LandingPlan, trees: Sequence[LandingTree], damaged: Collection[str]) -> None:
     """Take what is damaged off the plan where the home has something: anything there may be better."""
     for path in damaged:
         item = plan.items.get(path)
@@ -259,7 +259,7 @@ def _stays(plan: LandingPlan, path: str) -> bool:
 
 
 def _judge(
-    plan: LandingPlan, item: Item, tree: Tree, places: Places, layout: Layout, vacant: bool = False
+    plan: LandingPlan, item: Item, tree: LandingTree, places: Places, layout: Layout, vacant: bool = False
 ) -> None:
     """What would become of one entry."""
     try:
@@ -307,7 +307,7 @@ def _bytes_of(now: os.stat_result | None) -> int:
     return now.st_size if now is not None and stat.S_ISREG(now.st_mode) else 0
 
 
-def _note_holders(plan: LandingPlan, tree: Tree, place: str, path: str) -> int:
+def _note_holders(plan: LandingPlan, tree: LandingTree, place: str, path: str) -> int:
     """Add who has the target's database open; returns the room that keeping a copy of it needs."""
     facts = tree.look(place)
     if facts is None or not is_database_file(tree, place, facts):

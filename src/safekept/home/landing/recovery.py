@@ -51,7 +51,7 @@ def leftovers(home: str) -> list[Leftover]:
 
 
 @dataclass(frozen=True, slots=True)
-class Recovered:
+class RecoveredLanding:
     """What was made right."""
 
     operation: str
@@ -91,7 +91,7 @@ class PastLanding:
         }
 
 
-def recover(home: str, wait: float = 30.0) -> list[Recovered]:
+def recover(home: str, wait: float = 30.0) -> list[RecoveredLanding]:
     """Make right what an interrupted landing left; call it before anything that touches a home.
 
     A landing whose process lives is waited for, since a home in the middle of one is neither the old
@@ -99,8 +99,8 @@ def recover(home: str, wait: float = 30.0) -> list[Recovered]:
     stands in the way, and LandingNotPermitted where the place cannot be written and must be.
     """
     if (worker := worker_for(home)) is not None:
-        return [Recovered(**one) for one in worker.do("recover", home, wait)]
-    recovered: list[Recovered] = []
+        return [RecoveredLanding(**one) for one in worker.do("recover", home, wait)]
+    recovered: list[RecoveredLanding] = []
     for area in existing_areas(home):
         open_ones = _unsettled(area)
         if not open_ones:
@@ -137,7 +137,7 @@ def _pass_over(error: OSError, open_ones: list[LandingDirectory], home: str) -> 
         raise refused from error
 
 
-def settle(area: Area, home: str) -> list[Recovered]:
+def settle(area: Area, home: str) -> list[RecoveredLanding]:
     """The same, for callers that hold the lock already. Newest first: the way back."""
     recovered = []
     directories = area.all()
@@ -200,16 +200,16 @@ def _is_needed(past: PastLanding, now: float) -> bool:
     return os.path.lexists(past.directory.search_note) and past.time > now - _FILLED_BY_THEN
 
 
-def _settle_one(directory: LandingDirectory, home: str) -> Recovered | None:
+def _settle_one(directory: LandingDirectory, home: str) -> RecoveredLanding | None:
     state = directory.state
     if state == "":
         directory.sweep()  # killed while staging: the home was not touched
-        return Recovered(directory.operation, "swept")
+        return RecoveredLanding(directory.operation, "swept")
     if state == LANDED:
         if not os.path.isdir(directory.staged):
             return None
         directory.sweep("staged")
-        return Recovered(directory.operation, "finished")
+        return RecoveredLanding(directory.operation, "finished")
     aside: list[str] = []
     if state == INTENT:
         try:
@@ -221,7 +221,7 @@ def _settle_one(directory: LandingDirectory, home: str) -> Recovered | None:
         return None  # taken back long ago; only what was set aside is still here
     place = directory.set_aside if os.path.isdir(directory.set_aside) else ""
     clear_away(directory)
-    return Recovered(directory.operation, "taken-back", aside, place)
+    return RecoveredLanding(directory.operation, "taken-back", aside, place)
 
 
 def _unreadable(directory: LandingDirectory) -> LandingNotTakenBack:

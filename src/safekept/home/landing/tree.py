@@ -48,7 +48,7 @@ def _of_another(path: str) -> LandingInForeignDirectory:
     )
 
 
-class Tree(LinkSafeTree):
+class LandingTree(LinkSafeTree):
     """Access below one base directory of a landing. A link in the way is LandingThroughLink."""
 
     def __init__(self, base: str, make: bool = False) -> None:
@@ -87,7 +87,7 @@ class Tree(LinkSafeTree):
         return found
 
 
-class StillTree(Tree):
+class StillTree(LandingTree):
     """For looking only: a directory that was missing once is not asked for again.
 
     Planning looks at every target once, and most of a restored home may not be there at all.

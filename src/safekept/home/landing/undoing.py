@@ -26,7 +26,7 @@ from .landing import Landed, Work
 from .record import AWAY, IN_PLACE, MAKE, PUT, UNMAKE, LandingRecord, Step, read_record
 from .recovery import PastLanding, landings, recover, trusted
 from .swap.moving import duplicate
-from .tree import StillTree, Tree
+from .tree import LandingTree, StillTree
 
 
 class NothingToUndo(SafekeptError):
@@ -102,7 +102,7 @@ class _Reverse:
         returned: set[tuple[int, str]] = set()
         with contextlib.ExitStack() as stack:
             os.mkdir(os.path.join(self.directory.staged, "0"), 0o700)
-            staged = stack.enter_context(Tree(self.directory.staged))
+            staged = stack.enter_context(LandingTree(self.directory.staged))
             kept = [self._tree(stack, root.label) for root in self.record.roots]
             for step in self.record.steps:
                 if step.do in (PUT, AWAY, IN_PLACE):
@@ -121,12 +121,12 @@ class _Reverse:
             desired.directories[before.root, before.path] = (before.mode, before.mtime_ns)
         return desired
 
-    def _tree(self, stack: contextlib.ExitStack, label: str) -> Tree:
+    def _tree(self, stack: contextlib.ExitStack, label: str) -> LandingTree:
         place = os.path.join(self.past.replaced, label)
         os.makedirs(place, 0o700, exist_ok=True)
-        return stack.enter_context(Tree(place))
+        return stack.enter_context(LandingTree(place))
 
-    def _stage(self, desired: DesiredState, step: Step, kept: Tree, staged: Tree) -> bool:
+    def _stage(self, desired: DesiredState, step: Step, kept: LandingTree, staged: LandingTree) -> bool:
         """A second name for what is kept; the first stays until the undo is committed."""
         facts = kept.look(step.path)
         if facts is None:
@@ -142,7 +142,7 @@ class _Reverse:
         return True
 
 
-def _header(tree: Tree, path: str) -> bool:
+def _header(tree: LandingTree, path: str) -> bool:
     descriptor = tree.open(path)
     try:
         return is_database(os.pread(descriptor, 16, 0))
@@ -210,7 +210,7 @@ def plan_undo(home: str, operation: str = "") -> LandingUndo:
     return plan
 
 
-def _changed(target: Tree, step: Step, committed_ns: int) -> bool:
+def _changed(target: LandingTree, step: Step, committed_ns: int) -> bool:
     """Whether a place is not as the landing left it, as far as size and time tell."""
     now = target.look(step.path)
     if step.do == AWAY:

@@ -115,7 +115,7 @@ class _State(NamedTuple):
     part: int  # which of its components comes next
 
 
-class Node:
+class PatternNode:
     """Where the walk stands: the patterns that may still match below one directory."""
 
     __slots__ = ("_deep", "_firsts", "_globs", "_literals", "_matcher", "_names", "_rest", "alive")
@@ -126,8 +126,8 @@ class Node:
         self._globs: list[tuple[re.Pattern[str], _State]] = []
         self._firsts: set[str] = set()  # with "" in it, a name may start with anything
         self._deep: list[_State] = []
-        self._names: dict[str, Node] = {}
-        self._rest: Node | None = None
+        self._names: dict[str, PatternNode] = {}
+        self._rest: PatternNode | None = None
         self.alive = bool(states)
         for state in sorted(states):
             self._add(state)
@@ -156,7 +156,7 @@ class Node:
         globs = [state for expression, state in self._globs if expression.match(name)]
         return sorted([*self._literals.get(name, ()), *globs])
 
-    def below(self, name: str) -> Node:
+    def below(self, name: str) -> PatternNode:
         """The node for what lies in a directory of this name."""
         matcher = self._matcher
         advanced = self._hits(name)
@@ -179,11 +179,11 @@ class Matcher:
         pairs = list(patterns)
         self.patterns = [pattern for pattern, _ in pairs]
         self.final: list[tuple[Any, bool]] = [(value, pattern.directory) for pattern, value in pairs]
-        self._nodes: dict[frozenset[_State], Node] = {}
-        self._directories: dict[str, Node | None] = {}
+        self._nodes: dict[frozenset[_State], PatternNode] = {}
+        self._directories: dict[str, PatternNode | None] = {}
         self.root = self.node([_State(number, 0) for number in range(len(pairs))])
 
-    def node(self, states: Iterable[_State]) -> Node:
+    def node(self, states: Iterable[_State]) -> PatternNode:
         """The one node for a set of states; a `**` may also stand for nothing."""
         whole: set[_State] = set()
         waiting = list(states)
@@ -196,7 +196,7 @@ class Matcher:
                     waiting.append(_State(state.pattern, state.part + 1))
         key = frozenset(whole)
         if key not in self._nodes:
-            self._nodes[key] = Node(self, key)
+            self._nodes[key] = PatternNode(self, key)
         return self._nodes[key]
 
     def ends(self, state: _State) -> bool:
@@ -240,7 +240,7 @@ class Matcher:
             return True
         return any(directory or not wants_directory for _, wants_directory in node.match(name))
 
-    def _inside(self, path: str) -> Node | None:
+    def _inside(self, path: str) -> PatternNode | None:
         """The node for what lies in a directory; None where a pattern covers that directory whole.
 
         Remembered, because the files of a directory come one after the other, and walking down to

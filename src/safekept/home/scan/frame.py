@@ -13,7 +13,7 @@ from safekept.core.files.remakeable import begins
 from safekept.core.records import dataclass
 
 from ..layout.layout import Layout
-from ..layout.patterns import Matcher, Node
+from ..layout.patterns import Matcher, PatternNode
 from ..layout.rules import Proven
 from .selection import Inherited, PathDecision
 
@@ -88,8 +88,8 @@ class Frame:
 
     descriptor: int
     path: str  # "" or "skills/": what stands before the names in it
-    facts: Node
-    includes: Node
+    facts: PatternNode
+    includes: PatternNode
     standing: Inherited
     device: int
     dropped: Tally | None = None  # inside a tree that a rule left out, looking for included things

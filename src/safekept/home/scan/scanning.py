@@ -24,7 +24,7 @@ from .opener import Opener
 from .outside import Place, external_places
 from .report import Setting
 from .selection import Judge, Selection
-from .walk import Walk
+from .walk import HomeWalk
 
 if TYPE_CHECKING:
     from safekept.core.sqlite import CaptureOptions
@@ -150,7 +150,7 @@ class Scan:
         try:
             for root, prefix, only in self._trees(places):
                 opener = Opener(root, prefix, self.options, census, listener, self.check, self.lean)
-                walk = Walk(root, prefix, opener, setting, only)
+                walk = HomeWalk(root, prefix, opener, setting, only)
                 for group in walk.groups():
                     some = some or any(entry.kind is not Kind.DIRECTORY for entry in group)
                     yield group

@@ -26,7 +26,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN_DIRECTORIES = 64
 
 
-class Walk:
+class HomeWalk:
     """One pass over one tree."""
 
     def __init__(self, root: str, prefix: str, opener: Opener, setting: Setting, only: str = "") -> None:

@@ -31,14 +31,14 @@ from .sealed_files import load_file
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class LockIdentity:
     hostname: str
     username: str
     uid: int
     gid: int
 
     @classmethod
-    def of_this_process(cls) -> Identity:
+    def of_this_process(cls) -> LockIdentity:
         uid = os.getuid()
         try:
             username = pwd.getpwuid(uid).pw_name
@@ -73,7 +73,7 @@ class LockFile:
 
     @classmethod
     def of_this_process(cls, exclusive: bool) -> LockFile:
-        person = Identity.of_this_process()
+        person = LockIdentity.of_this_process()
         return cls(
             "",
             time.time_ns(),

@@ -22,7 +22,7 @@ from ..format.config import READABLE, BadConfig, Config
 from ..format.crypto import Key, Unauthentic
 from ..storage.base import AlreadyStored, FileKind, NotStored, Storage
 from .keys import BadKeyFile, Cost, KeyFile, Secret, check_secret, make_key_file, read_key_files
-from .lock_file import Identity
+from .lock_file import LockIdentity
 
 
 def make_vault(storage: Storage, secret: Secret, cost: Cost | None = None) -> tuple[Key, Config, str]:
@@ -103,7 +103,7 @@ def add_key_file(
 
     `username` is what lists call the key; empty: the user who runs this.
     """
-    person = Identity.of_this_process()
+    person = LockIdentity.of_this_process()
     name, text = make_key_file(
         secret,
         master,

@@ -6,12 +6,12 @@ from safekept.core.doors import doors
 
 if TYPE_CHECKING:
     from .memory import RACY_NS, KnownDatabase, Memory, identity_at, marks_in
-    from .writer import Account, Description, StoredSnapshot, write_snapshot
+    from .writer import Description, SnapshotAccount, StoredSnapshot, write_snapshot
 
 __getattr__ = doors(
     __name__,
     {
         "memory": "RACY_NS KnownDatabase Memory identity_at marks_in",
-        "writer": "Account Description StoredSnapshot write_snapshot",
+        "writer": "SnapshotAccount Description StoredSnapshot write_snapshot",
     },
 )

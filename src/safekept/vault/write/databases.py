@@ -22,7 +22,7 @@ from ..format.blobs import ID, BlobKind, blob_id
 from ..format.go_text import format_time
 from ..repo.saver import BlobSaver
 from .memory import KnownDatabase, Memory, all_stored, identity_of, old_enough
-from .trees import Item
+from .trees import StoredItem
 
 # What a snapshot holds, what it does not, and what is known of the databases in it.
 
@@ -48,7 +48,7 @@ def bytes_there(entry: Entry) -> int:
 
 
 @dataclass(slots=True)
-class Account:
+class SnapshotAccount:
     """What a snapshot holds and what it does not."""
 
     files: int = 0  # links included
@@ -230,7 +230,7 @@ class DatabaseIntake:
     """The databases of one snapshot. Close it."""
 
     def __init__(
-        self, saver: BlobSaver, memory: Memory, account: Account, reread: Reread, started: int
+        self, saver: BlobSaver, memory: Memory, account: SnapshotAccount, reread: Reread, started: int
     ) -> None:
         self._saver, self._memory, self._account, self._reread = saver, memory, account, reread
         self._started = started
@@ -256,7 +256,7 @@ class DatabaseIntake:
         self._account.remarks += known.remarks
         return known
 
-    def store(self, entry: Entry, progress: Callable[[int], None]) -> Item:
+    def store(self, entry: Entry, progress: Callable[[int], None]) -> StoredItem:
         """Capture a database and store what is new of it."""
         known = self._memory.database(entry.path)
         indexed = self._memory.database_indexed(entry.path)
@@ -295,8 +295,8 @@ class DatabaseIntake:
         return database_item(entry, new)
 
 
-def database_item(entry: Entry, known: KnownDatabase) -> Item:
-    return Item(entry, known.mtime_ns, known.size, known.ids, copy=True)
+def database_item(entry: Entry, known: KnownDatabase) -> StoredItem:
+    return StoredItem(entry, known.mtime_ns, known.size, known.ids, copy=True)
 
 
 def stamps(databases: Iterable[KnownDatabase | None]) -> tuple[int, ...]:

@@ -16,9 +16,17 @@ from safekept.core.events import Event, Listener
 
 from ..repo.saver import BlobSaver
 from .chunks import store_content
-from .databases import Account, DatabaseIntake, Reread, StoredDatabase, bytes_there, database_item, stamps
+from .databases import (
+    DatabaseIntake,
+    Reread,
+    SnapshotAccount,
+    StoredDatabase,
+    bytes_there,
+    database_item,
+    stamps,
+)
 from .memory import RACY_NS, KnownDatabase, KnownDirectory, Mark, Memory, all_stored, encode_marks, mark
-from .trees import Directory, Item, TreeWriter
+from .trees import OpenDirectory, StoredItem, TreeWriter
 
 
 class Intake:
@@ -38,7 +46,7 @@ class Intake:
         self._roots = sorted(((prefix.strip("/"), place) for prefix, place in roots.items()), reverse=True)
         self._young = started - RACY_NS  # a status of this time or later is not trusted
         self._told = 0.0
-        self.account = Account()
+        self.account = SnapshotAccount()
         self.trees = TreeWriter(saver, memory, time_ns)
         self.databases = DatabaseIntake(saver, memory, self.account, reread, started)
 
@@ -104,7 +112,7 @@ class Intake:
     def _say(self, path: str, more: int = 0) -> None:
         self._listener(Event("store", self.account.bytes + more, path=path))
 
-    def _files(self, path: str, directory: Directory, entries: list[Entry]) -> None:
+    def _files(self, path: str, directory: OpenDirectory, entries: list[Entry]) -> None:
         """All files and links of a directory at once: where nothing changed, that is all there is to do."""
         cut = len(path) + 1 if path else 0
         marks: list[Mark] = []
@@ -149,9 +157,9 @@ class Intake:
 
     def _as_known(
         self, entries: list[Entry], known: KnownDirectory, databases: Mapping[int, KnownDatabase | None]
-    ) -> list[Item]:
+    ) -> list[StoredItem]:
         items = [
-            Item(entry, entry.mtime_ns, entry.size, content)
+            StoredItem(entry, entry.mtime_ns, entry.size, content)
             for entry, content in zip(entries, known.contents, strict=True)
         ]
         for number, database in databases.items():
@@ -168,7 +176,7 @@ class Intake:
 
     def _one_by_one(
         self,
-        directory: Directory,
+        directory: OpenDirectory,
         entries: list[Entry],
         databases: Mapping[int, KnownDatabase | None],
         asked: Mapping[int, bool],
@@ -181,12 +189,12 @@ class Intake:
         stored: list[KnownDatabase] = []
         for number, (entry, one) in enumerate(found):
             before = old.get(one[0])
-            item: Item | None
+            item: StoredItem | None
             if (database := databases.get(number)) is not None:
                 item = database_item(entry, database)
                 account.unread(1, item.size)
             elif before is not None and self._is_unread(entry, one, before, asked.get(number)):
-                item = Item(entry, entry.mtime_ns, entry.size, before[1])
+                item = StoredItem(entry, entry.mtime_ns, entry.size, before[1])
                 account.unread(1, item.size)
             else:
                 item = self._file(entry, before)
@@ -221,12 +229,12 @@ class Intake:
             return False
         return asked or self._may_stay_unread(entry)
 
-    def _file(self, entry: Entry, before: tuple[Mark, bytes] | None) -> Item | None:
+    def _file(self, entry: Entry, before: tuple[Mark, bytes] | None) -> StoredItem | None:
         """Read and store one file; None where it could not be read, which is then a remark."""
         account = self.account
         if entry.kind is Kind.SYMLINK:
             account.files += 1
-            return Item(entry, entry.mtime_ns, 0, b"")
+            return StoredItem(entry, entry.mtime_ns, 0, b"")
         try:
             if entry.database:
                 item = self.databases.store(entry, partial(self._say, entry.path))
@@ -243,7 +251,7 @@ class Intake:
             account.changed += 1
         return item
 
-    def _plain(self, entry: Entry) -> Item:
+    def _plain(self, entry: Entry) -> StoredItem:
         with entry.open() as content:
             ids, size = store_content(self._saver, content, partial(self._show_progress, entry.path))
             self.account.remarks += content.remarks
@@ -254,4 +262,4 @@ class Intake:
                 )
             # What was remarked must be remarked again, so it is read again.
             sure = not content.remarks and content.database is None
-            return Item(entry, content.mtime_ns, size, ids, sure=sure)
+            return StoredItem(entry, content.mtime_ns, size, ids, sure=sure)

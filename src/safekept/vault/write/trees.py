@@ -139,7 +139,7 @@ def _group(gid: int) -> str:
 _LEAF = hashlib.sha256().digest()
 
 
-class Item(NamedTuple):
+class StoredItem(NamedTuple):
     """One file or link of a directory, stored."""
 
     entry: Entry
@@ -150,7 +150,7 @@ class Item(NamedTuple):
     sure: bool = True  # nothing about it has to be said again
 
 
-class Directory:
+class OpenDirectory:
     """One directory of the snapshot, open until everything below it came."""
 
     __slots__ = (
@@ -162,8 +162,10 @@ class Directory:
         self.place = place  # absolute
         self.path: str | None = None  # among the entries of the source, where it is one of them
         self.entry: Entry | None = None
-        self.items: list[Item] = []
-        self.late: Callable[[], list[Item]] | None = None  # gives the items, where they are needed at all
+        self.items: list[StoredItem] = []
+        self.late: Callable[[], list[StoredItem]] | None = (
+            None  # gives the items, where they are needed at all
+        )
         self.texts: list[tuple[bytes, str]] = []  # nodes that are encoded already
         self.children: list[tuple[bytes, str]] = []
         self.known: KnownDirectory | None = None
@@ -180,18 +182,18 @@ class TreeWriter:
     def __init__(self, saver: BlobSaver, memory: Memory, time_ns: int) -> None:
         self._saver, self._memory, self._time_ns = saver, memory, time_ns
         self._texts = NodeTexts()
-        self._open: dict[str, Directory] = {"/": Directory("/")}
+        self._open: dict[str, OpenDirectory] = {"/": OpenDirectory("/")}
         #: What the next snapshot will know of each directory, by its path among the entries.
         self.records: dict[str, bytes] = {}
 
-    def directory(self, place: str) -> Directory:
+    def directory(self, place: str) -> OpenDirectory:
         """The directory of an absolute path; those above it are made too."""
         found = self._open.get(place)
         if found is None:
             above = place[: place.rfind("/")] or "/"
             if above not in self._open:
                 self.directory(above)
-            found = self._open[place] = Directory(place)
+            found = self._open[place] = OpenDirectory(place)
         return found
 
     def leave(self, place: str, root: str) -> None:
@@ -203,7 +205,7 @@ class TreeWriter:
                 return
             self._finish(path)
 
-    def encode(self, directory: Directory, items: Iterable[Item]) -> None:
+    def encode(self, directory: OpenDirectory, items: Iterable[StoredItem]) -> None:
         """Put nodes into a directory whose rest may come at any time."""
         directory.texts.extend(self._encoded(items))
 
@@ -240,7 +242,7 @@ class TreeWriter:
             return self._texts.directory(name, 0o755, self._time_ns, tree, None)
         return self._texts.directory(name, status.st_mode & 0o7777, status.st_mtime_ns, tree, status)
 
-    def _tree(self, directory: Directory) -> bytes:
+    def _tree(self, directory: OpenDirectory) -> bytes:
         digest = _LEAF
         if directory.children:
             directory.children.sort()
@@ -260,7 +262,7 @@ class TreeWriter:
             self._remember(directory, digest, tree)
         return tree
 
-    def _remember(self, directory: Directory, children: bytes, tree: bytes) -> None:
+    def _remember(self, directory: OpenDirectory, children: bytes, tree: bytes) -> None:
         assert directory.path is not None
         known = directory.known
         marks = known.marks if directory.same and known else encode_marks(directory.marks)
@@ -276,7 +278,7 @@ class TreeWriter:
     def _stored(self, tree: bytes) -> bool:
         return self._memory.indexed or self._saver.has(BlobKind.TREE, tree)
 
-    def _encoded(self, items: Iterable[Item]) -> Iterator[tuple[bytes, str]]:
+    def _encoded(self, items: Iterable[StoredItem]) -> Iterator[tuple[bytes, str]]:
         texts = self._texts
         for item in items:
             entry = item.entry

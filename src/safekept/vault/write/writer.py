@@ -21,18 +21,18 @@ from safekept.core.records import dataclass
 
 from ..format.go_text import format_time
 from ..format.snapshot import Snapshot
-from ..repo.lock_file import Identity
+from ..repo.lock_file import LockIdentity
 from ..repo.locks import Lock
 from ..repo.saver import BlobSaver
 from .chunks import store_content
-from .databases import Account, Reread
+from .databases import Reread, SnapshotAccount
 from .intake import Intake
 from .memory import EarlierManifest, Memory, all_stored
 
 if TYPE_CHECKING:
     from ..repo.repository import Repository
 
-__all__ = ["Account", "Description", "StoredSnapshot", "write_snapshot"]
+__all__ = ["Description", "SnapshotAccount", "StoredSnapshot", "write_snapshot"]
 
 #: Where a snapshot says what it is: a directory at the root of its tree, and the file in it.
 ABOUT, MANIFEST = ".safekept", "manifest.json"
@@ -53,7 +53,7 @@ class StoredSnapshot:
     """A snapshot that is stored, and what it took."""
 
     snapshot: Snapshot
-    account: Account
+    account: SnapshotAccount
     added: int  # plain bytes that were new
     stored: int  # what they take in the vault
     lost_packs: int = 0  # packs that are missing or cut; what the source has of them was stored again
@@ -67,7 +67,7 @@ def write_snapshot(
     *,
     lock: Lock | None,
     roots: Mapping[str, str],
-    describe: Callable[[Account], Description],
+    describe: Callable[[SnapshotAccount], Description],
     memory: Memory | None = None,
     reread: Reread = lambda path, known: False,
     time_ns: int = 0,
@@ -82,7 +82,7 @@ def write_snapshot(
     unless given (for copies of older things).
     """
     started = time.time_ns()
-    person = Identity.of_this_process()
+    person = LockIdentity.of_this_process()
     memory = memory or Memory(repository, "", "")
     with contextlib.ExitStack() as stack:
         saver = stack.enter_context(repository.saver(lock))
@@ -118,7 +118,7 @@ def write_snapshot(
     return StoredSnapshot(snapshot, account, saved.bytes_added, saved.bytes_stored, saver.lost_packs, records)
 
 
-def _summary(account: Account, saver: BlobSaver, started: int) -> dict[str, object]:
+def _summary(account: SnapshotAccount, saver: BlobSaver, started: int) -> dict[str, object]:
     """As restic 0.17 and newer write it."""
     return {
         "backup_start": format_time(started),
@@ -135,7 +135,7 @@ def _summary(account: Account, saver: BlobSaver, started: int) -> dict[str, obje
     }
 
 
-def _own_summary(account: Account, saver: BlobSaver) -> dict[str, object]:
+def _own_summary(account: SnapshotAccount, saver: BlobSaver) -> dict[str, object]:
     """What a list shows without opening a tree; lost when restic rewrites the snapshot."""
     return {
         "version": 1,

@@ -15,7 +15,7 @@ from safekept.actions.vault.shared_vault import VaultIsCopy, join_vault
 from safekept.vault.care.checking import check
 from safekept.vault.errors import VaultExists, WrongKey
 from safekept.vault.repo.keys import Secret
-from safekept.vault.repo.lock_file import Identity
+from safekept.vault.repo.lock_file import LockIdentity
 from support.commands.in_process import spoken
 from support.users.contexts import throwaway
 from support.vault.snapshots import take
@@ -46,8 +46,10 @@ def test_two_hosts_store_into_one_vault_and_both_are_seen(first, tmp_path, monke
         assert one.read() != other.read(), "a key of its own"
     second = second.changed(vault=first.places.vault)
     take(first, home_of(first, "be kind\n"))
-    own = Identity.of_this_process()
-    monkeypatch.setattr(Identity, "of_this_process", classmethod(lambda cls: replace(own, hostname="iris")))
+    own = LockIdentity.of_this_process()
+    monkeypatch.setattr(
+        LockIdentity, "of_this_process", classmethod(lambda cls: replace(own, hostname="iris"))
+    )
     take(second, home_of(second, "be quick\n"))
     monkeypatch.undo()
     fleet = look_at_fleet(first, FleetRequest(first.places.vault))

@@ -10,7 +10,7 @@ import pytest
 from safekept.archive.container.handle import open_handle
 from safekept.archive.errors import ArchiveDamaged, ArchiveTooLarge, too_large
 from safekept.archive.sealing import proven_stream
-from safekept.archive.sealing.proven_stream import SEGMENT, Proof, ProvenHandle, prove_stream
+from safekept.archive.sealing.proven_stream import SEGMENT, ProvenHandle, StreamProof, prove_stream
 
 DATA = os.urandom(40 * SEGMENT + 12_345)
 
@@ -141,7 +141,7 @@ def test_the_last_word_is_not_heard_for_another_stream(change, inner):
 
 
 def test_what_is_remembered_does_not_grow_with_the_stream():
-    proof = Proof()
+    proof = StreamProof()
     for start in range(0, len(DATA), 3 * SEGMENT // 2):
         proof.add(DATA[start : start + 3 * SEGMENT // 2])
     proof.end()

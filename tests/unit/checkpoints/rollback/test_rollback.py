@@ -9,7 +9,7 @@ import stat
 import pytest
 
 from safekept.checkpoints.rollback.project_tree import ProjectReplaced
-from safekept.checkpoints.rollback.rollback import NothingToUndo, plan_rollback, roll_back
+from safekept.checkpoints.rollback.rollback import NoRollbackToUndo, plan_rollback, roll_back
 from safekept.checkpoints.take.taking import ProjectGone
 from support.platforms.needs import where_the_disk_can
 from support.projects.rollbacks import Project
@@ -88,14 +88,14 @@ def test_undo_gives_back_what_was_there_and_can_itself_be_undone(project):
 
 def test_nothing_to_undo_is_said(project):
     project.before()
-    with pytest.raises(NothingToUndo) as caught:
+    with pytest.raises(NoRollbackToUndo) as caught:
         project.undo()
     assert "there was no rollback" in caught.value.what and caught.value.kept == "Nothing was changed"
 
 
 def test_undo_of_a_point_that_is_no_undo_point_is_refused(project):
     point = project.before()
-    with pytest.raises(NothingToUndo, match="was not taken before a rollback"):
+    with pytest.raises(NoRollbackToUndo, match="was not taken before a rollback"):
         project.undo(point.id)
 
 

@@ -317,7 +317,7 @@ def test_a_directory_that_may_not_be_written_is_named_whole(tmp_path):
     """Inside a landing names are relative to open directories; `1` is a name that nobody knows."""
     from safekept.home.landing.area import not_permitted
     from safekept.home.landing.swap.moving import rename
-    from safekept.home.landing.tree import Tree
+    from safekept.home.landing.tree import LandingTree
     from support.users.unprivileged import as_nobody
 
     for name in ("staged", "home"):
@@ -326,7 +326,10 @@ def test_a_directory_that_may_not_be_written_is_named_whole(tmp_path):
     (tmp_path / "staged").chmod(0o777)
 
     def try_it():
-        with Tree(str(tmp_path / "staged")) as source, Tree(str(tmp_path / "home")) as destination:
+        with (
+            LandingTree(str(tmp_path / "staged")) as source,
+            LandingTree(str(tmp_path / "home")) as destination,
+        ):
             try:
                 rename(source, "1", destination, "SOUL.md")
             except OSError as error:

@@ -20,7 +20,14 @@ from safekept.core.events import Event, Listener, silent
 from safekept.core.sqlite.capture import CaptureOptions
 from safekept.home.scan import Scan, Selection, scan
 from safekept.vault.tags import kind_tag
-from safekept.vault.write import Account, Description, Memory, StoredSnapshot, marks_in, write_snapshot
+from safekept.vault.write import (
+    Description,
+    Memory,
+    SnapshotAccount,
+    StoredSnapshot,
+    marks_in,
+    write_snapshot,
+)
 
 from ...base.context import UserContext
 from ...base.own_places import own_places
@@ -187,7 +194,7 @@ class _Bounded:
             raise not_ready("they changed, and storing them takes longer than a call may wait")
 
 
-def _described(project: str, look: HiddenLook, account: Account) -> Description:
+def _described(project: str, look: HiddenLook, account: SnapshotAccount) -> Description:
     manifest = {
         "format": "safekept-snapshot",
         "version": 1,

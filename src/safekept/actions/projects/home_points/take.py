@@ -24,7 +24,7 @@ from safekept.home.scan import Selection, scan
 from safekept.vault.errors import VaultUnreachable
 from safekept.vault.repo import Repository
 from safekept.vault.tags import INCOMPLETE, PRE_CHANGE, kind_tag, label_tag, tidy_label
-from safekept.vault.write import Account, Description, Memory, StoredSnapshot, write_snapshot
+from safekept.vault.write import Description, Memory, SnapshotAccount, StoredSnapshot, write_snapshot
 
 from ...archives.output import OwnArchives
 from ...base.context import HomeRef, UserContext
@@ -153,7 +153,7 @@ def _store(
 
 
 def _described(
-    context: UserContext, place: HomeRef, point: HomePoint, selection: Selection, account: Account
+    context: UserContext, place: HomeRef, point: HomePoint, selection: Selection, account: SnapshotAccount
 ) -> Description:
     manifest = {
         "format": "safekept-snapshot",

@@ -15,11 +15,11 @@ from safekept.core.errors import SafekeptError
 from safekept.core.records import dataclass
 
 from ...container.handle import Handle
-from ...container.limits import Limits
+from ...container.limits import ReadLimits
 from ...errors import NOTHING_CHANGED, damaged, too_large
 from ..errors import IdentityDoesNotFit, gpg_failed, wrong_passphrase
 from ..identity import Identity
-from ..proven_stream import Proof, ProvenHandle, prove_stream
+from ..proven_stream import ProvenHandle, StreamProof, prove_stream
 from .program import WITH_PASSPHRASE, WITHOUT_KEYS, Gpg
 
 # The first packets of an OpenPGP message: whom it is for, before anything in it is opened. Only packet
@@ -164,7 +164,7 @@ def authenticated(run: Gpg) -> bool:
     )
 
 
-def open_gpg(handle: Handle, identity: Identity, limits: Limits) -> Handle:
+def open_gpg(handle: Handle, identity: Identity, limits: ReadLimits) -> Handle:
     """The clear text of a sealed file, every byte of it proven; takes the handle over."""
     path = handle.path
     opening = opening_of(handle.some(0, LIMIT))
@@ -187,11 +187,11 @@ def open_gpg(handle: Handle, identity: Identity, limits: Limits) -> Handle:
         if size > max(limits.ratio_floor, handle.size * limits.ratio):
             raise too_large(path, f"unpacks to more than {limits.ratio} times its size, as bombs do")
 
-    def proven(more: tuple[str, ...], hidden: Mapping[str, bytes]) -> tuple[Proof, bytes]:
+    def proven(more: tuple[str, ...], hidden: Mapping[str, bytes]) -> tuple[StreamProof, bytes]:
         first = run(("--show-session-key", *more), hidden)
         return prove_stream(first, check), first.session_key.encode()
 
-    def with_passphrase(text: str) -> tuple[Proof, bytes]:
+    def with_passphrase(text: str) -> tuple[StreamProof, bytes]:
         arguments = WITH_PASSPHRASE if by_key else (WITHOUT_KEYS, *WITH_PASSPHRASE)
         return proven(arguments, {"--passphrase-fd": text.encode("utf-8", "surrogateescape")})
 

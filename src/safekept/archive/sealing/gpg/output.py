@@ -20,7 +20,7 @@ from ...container.handle import Handle
 from ...container.output import Output
 from ...errors import NOTHING_WRITTEN, damaged
 from ..errors import gpg_failed
-from ..proven_stream import Proof, ProvenHandle
+from ..proven_stream import ProvenHandle, StreamProof
 from .keys import GpgKey
 from .message import FOR_KEY, FOR_PASSPHRASE, LIMIT, GpgStream, NotAMessage, Opening, read_opening
 from .program import PIPE, WITH_PASSPHRASE, WITHOUT_KEYS, Gpg
@@ -46,7 +46,7 @@ class GpgOutput:
         self._keys, self._environment = list(keys), environment
         self._secret = (passphrase or secrets.token_urlsafe(32)).encode("utf-8", "surrogateescape")
         self.offset = 0
-        self._proof = Proof()
+        self._proof = StreamProof()
         self._head = bytearray()
         self._opening: Opening | None = None
         self._guard = threading.Lock()

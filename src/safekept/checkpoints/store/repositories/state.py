@@ -18,7 +18,7 @@ from safekept.core.records import dataclass
 
 from ...checkpoint import Checkpoint
 from ..objects import BadObject, decode_tree
-from ..pack_reader import BadPack
+from ..pack_reader import BadGitPack
 from ..store import Store
 
 VERSION = 1
@@ -131,5 +131,5 @@ def _entries(store: Store, point: Checkpoint) -> dict[bytes, bytes]:
         if tree is None:
             return {}
         return {name: oid for _, name, oid in decode_tree(store.objects.read_as(b"tree", tree), tree.hex())}
-    except (BadObject, BadPack, OSError):
+    except (BadObject, BadGitPack, OSError):
         return {}

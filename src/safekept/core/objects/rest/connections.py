@@ -45,7 +45,7 @@ class Server:
         return host if self.port == usual else f"{host}:{self.port}"
 
 
-class Answer:
+class ResponseHead:
     """The head of an answer; the body is read inside the block."""
 
     def __init__(self, response: http.client.HTTPResponse) -> None:
@@ -85,7 +85,7 @@ class Connections:
     @contextlib.contextmanager
     def ask(
         self, method: str, path: str, body: memoryview | None = None, headers: Mapping[str, str] | None = None
-    ) -> Iterator[Answer]:
+    ) -> Iterator[ResponseHead]:
         """One question; what is left of the answer is read after the block, and the connection kept."""
         connection = self._take()
         keep = False
@@ -118,7 +118,7 @@ class Connections:
         path: str,
         body: memoryview | None,
         headers: Mapping[str, str],
-    ) -> Answer:
+    ) -> ResponseHead:
         sent = {**headers, **self._headers}
         if body is not None:
             sent["Content-Length"] = str(len(body))
@@ -127,8 +127,8 @@ class Connections:
             connection.request(method, path, _in_pieces(body) if body is not None else None, sent)
         except (BrokenPipeError, ConnectionResetError):
             # Refused before everything was sent: the answer may be here already.
-            return Answer(connection.getresponse())
-        return Answer(connection.getresponse())
+            return ResponseHead(connection.getresponse())
+        return ResponseHead(connection.getresponse())
 
     def _take(self) -> _Connection:
         while True:

@@ -33,7 +33,7 @@ from ..base import (
     probe_by_doing,
 )
 from ..errors import WHOLE, PlaceRefused, refused, unreachable, wrong
-from .connections import Answer, Connections, Server
+from .connections import Connections, ResponseHead, Server
 from .credentials import authorization, no_password
 from .names import KINDS, LIST, OURS, beside, list_entry, listings, name_of, path_of
 
@@ -269,7 +269,7 @@ class RestObjects(ObjectStore):
     @contextlib.contextmanager
     def _get(
         self, path: str, name: str, offset: int, length: int | None
-    ) -> Iterator[tuple[Answer | None, int]]:
+    ) -> Iterator[tuple[ResponseHead | None, int]]:
         """The answer, and how much of it comes before what was asked for; None beyond the object's end."""
         span = {}
         if offset or length is not None:
@@ -282,7 +282,7 @@ class RestObjects(ObjectStore):
             else:
                 yield answer, 0 if answer.status == 206 else offset
 
-    def _whole(self, answer: Answer, name: str, most: int = LARGEST_READ) -> bytes:
+    def _whole(self, answer: ResponseHead, name: str, most: int = LARGEST_READ) -> bytes:
         found = bytearray()
         for piece in answer.pieces():
             found += piece
@@ -301,7 +301,7 @@ class RestObjects(ObjectStore):
         query: str = "",
         fine: tuple[int, ...] = (),
         headers: Mapping[str, str] | None = None,
-    ) -> Iterator[Answer]:
+    ) -> Iterator[ResponseHead]:
         """One question; the error that fits where the answer is neither yes nor one of `fine`."""
         shown = f"/{urllib.parse.quote(path, errors='surrogateescape')}{query}"
         with self._connections().ask(method, shown, body, headers) as answer:

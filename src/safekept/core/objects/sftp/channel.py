@@ -16,7 +16,7 @@ import time
 from collections import deque
 
 from ...platform.descriptors import widen_pipe
-from .wire import Answer, MalformedAnswer, Packet, Status, number, text
+from .wire import MalformedAnswer, Packet, Reply, Status, number, text
 
 _HEAD = struct.Struct(">IB")
 _HEAD_WITH_ID = struct.Struct(">IBI")
@@ -74,7 +74,7 @@ class Channel:
         widen_pipe(self._out, 1 << 20)
         self._outgoing: deque[memoryview] = deque()
         self._incoming = bytearray()
-        self._answers: dict[int, Answer] = {}
+        self._answers: dict[int, Reply] = {}
         self._asked: set[int] = set()
         self._last = 0
         self._words = bytearray()
@@ -113,7 +113,7 @@ class Channel:
         self._asked.add(self._last)
         return self._last
 
-    def answer(self, request: int) -> Answer:
+    def answer(self, request: int) -> Reply:
         """The answer to one request; Refusal where its status is not OK, Lost where none comes."""
         until = time.monotonic() + _PATIENCE * self.timeout
         while request not in self._answers:
@@ -142,7 +142,7 @@ class Channel:
                 refusals.append(refusal)
         return refusals
 
-    def ask(self, kind: Packet, *parts: bytes | memoryview) -> Answer:
+    def ask(self, kind: Packet, *parts: bytes | memoryview) -> Reply:
         return self.answer(self.post(kind, *parts))
 
     def extended(self, name: str, *parts: bytes | memoryview) -> int:
@@ -273,7 +273,7 @@ class Channel:
         if request not in self._asked:
             raise Lost("the server answered what was not asked")
         self._asked.remove(request)
-        self._answers[request] = Answer(kind, rest)
+        self._answers[request] = Reply(kind, rest)
 
     def _hear(self) -> None:
         with contextlib.suppress(BlockingIOError):

@@ -94,7 +94,7 @@ def mode_only(mode: int) -> bytes:
     return _LENGTH.pack(_MODE) + _LENGTH.pack(mode)
 
 
-class Answer:
+class Reply:
     """Reads one answer from front to back."""
 
     __slots__ = ("_at", "_body", "kind")

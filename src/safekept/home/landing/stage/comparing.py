@@ -12,10 +12,12 @@ from safekept.core.entries import CHUNK
 from safekept.core.sqlite import SIDECARS, is_database
 
 from ..items import Item
-from ..tree import Tree
+from ..tree import LandingTree
 
 
-def same_content(first: Tree, path: str, second: Tree, other: str, facts: os.stat_result) -> bool:
+def same_content(
+    first: LandingTree, path: str, second: LandingTree, other: str, facts: os.stat_result
+) -> bool:
     """Whether two files have the same bytes, or two links the same target."""
     if stat.S_ISLNK(facts.st_mode):
         return first.link_text(path) == second.link_text(other)
@@ -28,7 +30,7 @@ def same_content(first: Tree, path: str, second: Tree, other: str, facts: os.sta
                 return True
 
 
-def already_there(tree: Tree, item: Item) -> os.stat_result | None:
+def already_there(tree: LandingTree, item: Item) -> os.stat_result | None:
     """The facts of a target that has the same bytes, and mode and time as well; None if it has not.
 
     It cannot have changed between the facts and the bytes: both come from one descriptor.
@@ -67,7 +69,7 @@ def untouched(now: os.stat_result | None, then: os.stat_result) -> bool:
 
 
 @contextlib.contextmanager
-def _opened(tree: Tree, path: str) -> Iterator[int]:
+def _opened(tree: LandingTree, path: str) -> Iterator[int]:
     descriptor = tree.open(path)
     try:
         yield descriptor

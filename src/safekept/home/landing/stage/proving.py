@@ -17,7 +17,7 @@ from safekept.core.sqlite.fold import fold
 from ..items import Item, database_of
 from ..plan import LandingPlan
 from ..swap.open_databases import is_database_file
-from ..tree import Tree
+from ..tree import LandingTree
 from .staging import Staged, Staging
 
 # Damaged databases: what is stored where a database belongs and is none, or is damaged. A
@@ -31,7 +31,7 @@ DAMAGED = "the database is damaged"
 def judge_damaged_databases(staging: Staging, plan: LandingPlan, allow_damaged: bool) -> None:
     """Judge what is staged and not sound; what must not land is left out, with a remark."""
     with contextlib.ExitStack() as stack:
-        trees = [stack.enter_context(Tree(root.base)) for root in plan.roots]
+        trees = [stack.enter_context(LandingTree(root.base)) for root in plan.roots]
         for staged in list(staging.things.values()):
             if staged.wrong or staged.item.kind is not Kind.FILE:
                 continue
@@ -43,7 +43,7 @@ def judge_damaged_databases(staging: Staging, plan: LandingPlan, allow_damaged: 
                 _no_database(staging, staged, tree, allow_damaged)
 
 
-def _known(staging: Staging, staged: Staged, tree: Tree, allow_damaged: bool) -> None:
+def _known(staging: Staging, staged: Staged, tree: LandingTree, allow_damaged: bool) -> None:
     """Recorded as damaged: it comes back as it is, unless that would cost a sound one."""
     path = staged.item.path
     reason = f"was already damaged when it was stored: {staged.damage}"
@@ -62,7 +62,7 @@ def leave_out(staging: Staging, path: str) -> None:
             staging.left_out.add(name)
 
 
-def _no_database(staging: Staging, staged: Staged, tree: Tree, allow_damaged: bool) -> None:
+def _no_database(staging: Staging, staged: Staged, tree: LandingTree, allow_damaged: bool) -> None:
     """Empty, zeros or something else, where the layout knows that a database belongs."""
     what = _what_it_is(staging, staged)
     if staged.recorded_damaged:
@@ -87,12 +87,12 @@ def _what_it_is(staging: Staging, staged: Staged) -> str:
     return f"is {staged.size:,} bytes of zeros"
 
 
-def _has_database(tree: Tree, item: Item) -> bool:
+def _has_database(tree: LandingTree, item: Item) -> bool:
     facts = tree.look(item.place)
     return facts is not None and is_database_file(tree, item.place, facts)
 
 
-def _sound(staging: Staging, tree: Tree, item: Item) -> bool:
+def _sound(staging: Staging, tree: LandingTree, item: Item) -> bool:
     """Whether the home has a database there that SQLite has nothing against.
 
     It may be in use, so it is looked at the way a backup does. One that cannot be read at present

@@ -28,7 +28,7 @@ from safekept.core.worker import Digest, Worker
 from ..items import Item
 from ..plan import LandingPlan
 from ..search import Unfilled
-from ..tree import Tree
+from ..tree import LandingTree
 from .comparing import untouched
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -208,7 +208,7 @@ def stage(
     tell = _progress(listener, plan.bytes)
     items = plan.items
     with contextlib.ExitStack() as stack:
-        trees = [stack.enter_context(Tree(root.base)) for root in plan.roots]
+        trees = [stack.enter_context(LandingTree(root.base)) for root in plan.roots]
 
         def landable(entry: Entry) -> bool:
             if entry.kind is Kind.DIRECTORY or entry.path not in items:

@@ -23,7 +23,7 @@ from safekept.core.sqlite.restore import locked
 
 from ..landing_trees import LandingTrees
 from ..record import LandingRecord, Step, append_note
-from ..tree import Tree
+from ..tree import LandingTree
 from .moving import beside, copy, remove
 from .open_databases import HeldDatabase, refuse_held, who_holds
 
@@ -214,7 +214,7 @@ def restore_kept_copy(trees: LandingTrees, record: LandingRecord, step: Step, de
 
 
 def keep_live_database(
-    trees: LandingTrees, record: LandingRecord, step: Step, keep: Tree, deadline: float
+    trees: LandingTrees, record: LandingRecord, step: Step, keep: LandingTree, deadline: float
 ) -> None:
     """A captured copy of the live database, whole under its name in `keep`."""
     target = trees.target(step)
@@ -239,7 +239,7 @@ def keep_live_database(
     os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
 
 
-def fold_copy(kept: Tree, path: str, suffixes: list[str], scratch: Tree, name: str) -> str:
+def fold_copy(kept: LandingTree, path: str, suffixes: list[str], scratch: LandingTree, name: str) -> str:
     """One sound file out of a kept database and its sidecars; the kept ones stay as they are."""
     for suffix in ("", *suffixes):
         remove(scratch, name + suffix)
@@ -254,7 +254,7 @@ def _write(content: Content, descriptor: int) -> None:
         write_all(descriptor, chunk)
 
 
-def _set_live_metadata(tree: Tree, path: str, facts: os.stat_result) -> None:
+def _set_live_metadata(tree: LandingTree, path: str, facts: os.stat_result) -> None:
     """Mode and time by name only: opening a live database and closing it again drops locks."""
     parent, name = tree.parent(path)
     change_mode(parent, name, facts.st_mode & 0o777)

@@ -17,7 +17,7 @@ from safekept.core.files.tree import change_mode
 from safekept.core.platform.filesystems import NO_HARD_LINKS
 from safekept.core.platform.syncing import sync_file
 
-from ..tree import Tree
+from ..tree import LandingTree
 
 _NO_LINKS = NO_HARD_LINKS | {errno.EXDEV}
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -33,7 +33,7 @@ def same_thing(first: os.stat_result, second: os.stat_result) -> bool:
     return stat.S_ISDIR(first.st_mode) or first.st_size == second.st_size
 
 
-def link(source: Tree, path: str, destination: Tree, name: str) -> bool:
+def link(source: LandingTree, path: str, destination: LandingTree, name: str) -> bool:
     """A second name for one file or link; False where the filesystem has no such thing.
 
     Raises FileExistsError where the name is taken: nothing is overwritten.
@@ -50,7 +50,7 @@ def link(source: Tree, path: str, destination: Tree, name: str) -> bool:
     return True
 
 
-def rename(source: Tree, path: str, destination: Tree, name: str) -> bool:
+def rename(source: LandingTree, path: str, destination: LandingTree, name: str) -> bool:
     """Move by rename, over what is there; False where the two are on different filesystems.
 
     After moving a directory the trees must forget it; `move` does that.
@@ -65,7 +65,7 @@ def rename(source: Tree, path: str, destination: Tree, name: str) -> bool:
     return True
 
 
-def _named(error: OSError, *places: tuple[Tree, str]) -> OSError:
+def _named(error: OSError, *places: tuple[LandingTree, str]) -> OSError:
     """The same error about the place that cannot be written, by its whole path; else about the last one."""
     place = ""
     for tree, path in places:
@@ -75,7 +75,7 @@ def _named(error: OSError, *places: tuple[Tree, str]) -> OSError:
     return OSError(error.errno, error.strerror, place)
 
 
-def copy_beside(source: Tree, path: str, destination: Tree, name: str, temporary: str) -> None:
+def copy_beside(source: LandingTree, path: str, destination: LandingTree, name: str, temporary: str) -> None:
     """Copy to a temporary name in the directory of `name`; the caller renames it."""
     from_parent, from_name = source.parent(path)
     parent, _ = destination.parent(name)
@@ -83,13 +83,13 @@ def copy_beside(source: Tree, path: str, destination: Tree, name: str, temporary
     _copy(from_parent, from_name, parent, temporary)
 
 
-def copy(source: Tree, path: str, destination: Tree, name: str, temporary: str) -> None:
+def copy(source: LandingTree, path: str, destination: LandingTree, name: str, temporary: str) -> None:
     """Copy a file, a link or a whole directory; it appears under `name` whole and durable."""
     copy_beside(source, path, destination, name, temporary)
     name_it(destination, name, temporary)
 
 
-def name_it(tree: Tree, path: str, temporary: str) -> None:
+def name_it(tree: LandingTree, path: str, temporary: str) -> None:
     """Rename a temporary name to the final one, durably: another filesystem than the home's is not
     covered by the one sync at the end."""
     parent, last = tree.parent(path)
@@ -97,7 +97,7 @@ def name_it(tree: Tree, path: str, temporary: str) -> None:
     _sync(parent)
 
 
-def move(source: Tree, path: str, destination: Tree, name: str, temporary: str) -> None:
+def move(source: LandingTree, path: str, destination: LandingTree, name: str, temporary: str) -> None:
     """Rename, or copy and then remove."""
     if not rename(source, path, destination, name):
         copy(source, path, destination, name, temporary)
@@ -111,7 +111,7 @@ def move(source: Tree, path: str, destination: Tree, name: str, temporary: str) 
     destination.forget(name)
 
 
-def duplicate(source: Tree, path: str, destination: Tree, name: str) -> None:
+def duplicate(source: LandingTree, path: str, destination: LandingTree, name: str) -> None:
     """A second tree that shares the bytes of its files where links are possible, and copies where not."""
     from_parent, from_name = source.parent(path)
     parent, last = destination.parent(name)
@@ -124,7 +124,7 @@ def beside(path: str, name: str) -> str:
     return f"{head}/{name}" if head else name
 
 
-def remove(tree: Tree, path: str) -> None:
+def remove(tree: LandingTree, path: str) -> None:
     """Remove a file, a link or a whole directory; one that is gone already is fine."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         parent, name = tree.parent(path)

@@ -13,7 +13,7 @@ from safekept.core.sqlite import HEADER, Holder, is_database
 from safekept.core.sqlite.holders import holders
 
 from ..area import LandingNotPermitted
-from ..tree import Tree
+from ..tree import LandingTree
 
 # Mount points among the targets: a file that something is mounted on can be neither replaced nor moved.
 # Containers mount single files into a home (`config.yaml` out of a volume). The kernel refuses to rename
@@ -51,7 +51,7 @@ class HeldDatabase(SafekeptError):
     code, retry = "held-database", True
 
 
-def is_database_file(tree: Tree, path: str, facts: os.stat_result) -> bool:
+def is_database_file(tree: LandingTree, path: str, facts: os.stat_result) -> bool:
     """Whether a file of the home is a SQLite database.
 
     The size is looked at first: a database is a whole number of pages, which spares opening most

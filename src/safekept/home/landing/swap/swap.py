@@ -24,7 +24,7 @@ from ..area import LANDED
 from ..desired_state import Place, Steps, home_changed
 from ..landing_trees import LandingTrees
 from ..record import AWAY, IN_PLACE, MAKE, PUT, UNMAKE, DirectoryBefore, LandingRecord, Step, append_note
-from ..tree import Tree
+from ..tree import LandingTree
 from .in_place_restore import restore_in_place
 from .moving import copy, copy_beside, link, move, name_it, remove, rename
 from .open_databases import refuse_held, refuse_mount, who_holds
@@ -46,7 +46,7 @@ def open_up(trees: LandingTrees, directories: Iterable[DirectoryBefore]) -> dict
     return opened
 
 
-def set_directory(tree: Tree, path: str, mode: int, mtime_ns: int | None) -> None:
+def set_directory(tree: LandingTree, path: str, mode: int, mtime_ns: int | None) -> None:
     """Set mode and time of a directory; one that is gone meanwhile is passed over."""
     try:
         descriptor = tree.directory(path)
