@@ -46,7 +46,7 @@ def trap_in_settings(*places: str) -> str:
             if _INCLUDE.search(text):
                 found = (os.fsdecode(path.strip()) for path in _PATH.findall(text))
                 waiting += [os.path.join(os.path.dirname(place), path) for path in found if "\0" not in path]
-    return "more settings than anybody includes" if waiting else ""
+    return "more settings than are ever included" if waiting else ""
 
 
 def _traps_below(directory: str, below: str, depth: int = 0) -> Iterator[str]:

@@ -84,7 +84,7 @@ _SHOWN, _AROUND = 3, 40
 @source_options
 @common_options
 def search_command(words: str, word: str, profile: str, home: str, layout: str, as_json: bool) -> int:
-    """Find the conversations of a snapshot in which somebody said WORDS, in large or small letters."""
+    """Find the conversations of a snapshot in which WORDS were said, in large or small letters."""
     _, context, console = start(as_json)
     place = context.locate(home, layout, existing=False)
     with stored_chats(context, place, word, profile, console.listener()) as stored:
@@ -250,7 +250,7 @@ TABLE = {
     ),
     "search": (
         "safekept.cli.commands.snapshots.sessions:search_command",
-        "Find those in which somebody said something.",
+        "Find those in which something was said.",
     ),
     "show": ("safekept.cli.commands.snapshots.sessions:show_command", "Read one of them."),
     "restore": (
