@@ -114,7 +114,7 @@ def strip_words(days: Sequence[Day]) -> str:
 
 def _sample(state: str, pushed: int = 0, proven: int = 0, alarms: int = 0) -> Markup:
     day = Day("2026-01-01", state, 0, 0, pushed, proven, 0, alarms)
-    top, tall = (_MARKS - 10, 20) if pushed or proven else (-5, 20) if alarms else (_TOP - 2, _TALL + 4)
+    top, tall = (_MARKS - 8, 16) if pushed or proven else (-5, 20) if alarms else (_TOP - 2, _TALL + 4)
     return Markup('<svg class="sample" viewBox="0 {} {} {}" aria-hidden="true">{}</svg>').format(
         top, _STEP, tall, _day(day, (_STEP - _WIDTH) // 2)
     )
