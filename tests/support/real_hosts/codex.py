@@ -78,7 +78,8 @@ class Codex(host.RealHost):
             file.write(rest)
             for hook in hooks:
                 file.write(f"\n[hooks.state.{json.dumps(hook['key'])}]\n")
-                file.write(f'trusted_hash = "{hook["currentHash"]}"\n')
+                # Of a plugin's hook the plugin's own hash follows; what is trusted is the hook.
+                file.write(f'trusted_hash = "{hook["currentHash"].partition("/")[0]}"\n')
             file.truncate()
 
     def hooks(self, ground: Ground) -> list[dict[str, str]]:

@@ -86,7 +86,11 @@ def test_the_file_for_opencode_asks_for_everything_but_what_only_reads(tmp_path)
 
 @pytest.mark.parametrize(
     ("name", "file"),
-    [("claude-code", "claude-code/hooks/hooks.json"), ("gemini", "gemini/hooks/hooks.json")],
+    [
+        ("claude-code", "claude-code/hooks/hooks.json"),
+        ("codex", "codex/hooks/hooks.json"),
+        ("gemini", "gemini/hooks/hooks.json"),
+    ],
 )
 def test_the_plugin_of_a_host_has_the_hooks_that_connect_writes(tmp_path, name, file):
     (settings,) = connecting.HOSTS[name].files(throwaway(tmp_path), "")
@@ -99,12 +103,23 @@ def test_the_manifests_of_plugins_have_our_version():
     for file in (
         ".claude-plugin/marketplace.json",
         "extensions/claude-code/.claude-plugin/plugin.json",
+        "extensions/codex/.codex-plugin/plugin.json",
         "extensions/gemini/gemini-extension.json",
     ):
         with open(os.path.join(CHECKOUT, file), encoding="utf-8") as found:
             document = json.load(found)
         document = document.get("plugins", [document])[0]
         assert (document["name"], document["version"]) == ("safekept", __version__)
+
+
+def test_the_skill_is_one_wherever_it_is_taken_from():
+    """A link among them once became a file with its target in it, which no agent can read."""
+    texts = set()
+    for above in ("skills", "extensions/claude-code/skills", "extensions/codex/skills"):
+        with open(os.path.join(CHECKOUT, above, "safekept", "SKILL.md"), encoding="utf-8") as file:
+            texts.add(file.read())
+    (text,) = texts
+    assert text.startswith("---\nname: safekept\ndescription: ")
 
 
 def test_every_host_is_given_the_same_time_and_the_plugin_in_hermes_a_third_of_its_limit(tmp_path):
