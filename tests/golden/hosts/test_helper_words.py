@@ -58,6 +58,7 @@ def test_where_it_is_not_wanted_that_is_said(say, monkeypatch):
 
 
 @pytest.mark.needs("proc", "its socket has a long path")
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_one_that_runs_is_shown_and_ended(say, user):
     with helper_thread(user):
         first, second = say("helper", "status").out.splitlines()
@@ -97,6 +98,7 @@ def test_what_is_no_call_is_refused(say, monkeypatch, text, why):
 
 
 @pytest.mark.needs("proc", "its socket has a long path")
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_a_helper_that_stays_at_work_is_said(say, user, monkeypatch):
     from safekept.cli.commands.hosts import helper
 

@@ -231,6 +231,7 @@ def test_a_file_that_is_yet_to_be_made_is_no_trouble(user):
     assert user.held() == {"a.txt": b"old a\n"}
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_link_is_kept_with_what_it_leads_to(user):
     put(os.path.join(user.project, "real.local"), "behind")
     put(os.path.join(user.project, ".gitignore"), "*.local\n")
@@ -239,6 +240,7 @@ def test_a_link_is_kept_with_what_it_leads_to(user):
     assert user.held()["real.local"] == b"behind"
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_path_through_a_linked_directory_is_the_real_file(user, tmp_path):
     os.symlink(user.project, tmp_path / "linked")
     assert said(write(user, str(tmp_path / "linked" / "a.txt"), cwd=str(tmp_path / "linked"))) == ""
@@ -265,6 +267,7 @@ def test_a_lone_surrogate_becomes_what_a_host_writes_in_its_place(user):
     assert user.held()["a\ufffdb"] == b"odd"
 
 
+@pytest.mark.needs("names", "it makes names that not every disk holds")
 def test_a_name_that_is_not_text_is_found(user):
     put(os.path.join(user.project, "caf\udce9.local"), "latin")
     put(os.path.join(user.project, ".gitignore"), "*.local\n")
@@ -272,6 +275,7 @@ def test_a_name_that_is_not_text_is_found(user):
     assert user.held()["caf\udce9.local"] == b"latin"
 
 
+@pytest.mark.needs("names", "it makes names that not every disk holds")
 def test_bytes_that_are_no_text_in_a_message_are_no_trouble(user):
     put(os.path.join(user.project, "caf\udce9.local"), "latin")
     put(os.path.join(user.project, ".gitignore"), "*.local\n")
@@ -289,6 +293,7 @@ def test_other_encodings_of_json_are_read(user, encoding):
     assert user.held() == {"a.txt": b"old a\n"}
 
 
+@pytest.mark.needs("names", "it makes names that not every disk holds")
 def test_a_backslash_is_a_character_of_a_name_here(user):
     put(os.path.join(user.project, "a\\b.local"), "back")
     put(os.path.join(user.project, ".gitignore"), "*.local\n")

@@ -74,6 +74,7 @@ def test_a_tool_that_writes_and_does_not_say_where_is_like_a_command(host, given
     assert (call.kind, call.shell, call.directory) == ("before", True, "/p")
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_command_names_files_that_a_full_pass_would_leave(tmp_path):
     place = str(tmp_path)
     for name in ("x.cfg", "sub/y.cfg", "a b"):

@@ -2,11 +2,14 @@
 
 import os
 
+import pytest
+
 from conftest import missing_part
 from safekept.integrations.places import Place
 from support.users.unprivileged import nobodys  # noqa: F401 - a fixture
 
 
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_root_obeys_no_settings_of_somebody_else(nobodys):  # noqa: F811
     if os.geteuid() != 0:
         missing_part("needs root")

@@ -139,6 +139,7 @@ def test_new_rules_hold_at_once(relevance, place):
     assert relevance.counts({rules}) and not relevance.counts({name})
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_only_directories_that_count_are_watched(relevance, place):
     put(os.path.join(place, ".gitignore"), "ignored/\n")
     for name in ("src/deep/a", "node_modules/x/y/z", ".git/objects/a", "ignored/x/y", "ours/x", "build/o"):
@@ -210,6 +211,7 @@ def test_notifications_that_break_off_are_set_up_anew(relevance, place, stop):
         source.close()
 
 
+@pytest.mark.needs("names", "it makes names that not every disk holds")
 def test_a_file_whose_name_is_no_text_is_news_of_the_project(relevance, place, stop):
     source = Notifications(relevance, stop)
     try:
@@ -222,6 +224,7 @@ def test_a_file_whose_name_is_no_text_is_news_of_the_project(relevance, place, s
         source.close()
 
 
+@pytest.mark.needs("times", "it looks at times finer than a second")
 def test_where_the_system_gives_no_notifications_the_project_is_looked_at(
     relevance, place, stop, monkeypatch
 ):

@@ -103,6 +103,7 @@ def test_a_place_that_cannot_be_written_stops_nobody(tmp_path):
     assert begin_turn(str(tmp_path / "data"), "s")
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_the_record_is_private_and_a_failure_is_cut(context):
     data = context.places.data_directory
     record_host_call(data, "codex", kept=False, failure="x" * 100_000)

@@ -117,6 +117,7 @@ def test_connect_and_disconnect_bring_back_every_byte(user, host, tmp_path, cont
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"\xef\xbb\xbf", b" \t\r\n"])
+@pytest.mark.needs("modes", "it looks at modes")
 def test_a_file_with_nothing_in_it_is_connected_and_comes_back(user, host, tmp_path, content):
     there_and_back(user, host, program_in(tmp_path), content)
 
@@ -246,6 +247,7 @@ def test_what_connecting_made_is_gone_after_disconnecting(user, tmp_path, name):
 # ── how it is written ──────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_link_stays_a_link_and_its_target_keeps_mode(user, host, tmp_path):
     path = place_of(user, host)
     target = os.path.join(str(tmp_path), "dotfiles", "settings")
@@ -259,6 +261,7 @@ def test_a_link_stays_a_link_and_its_target_keeps_mode(user, host, tmp_path):
     assert os.readlink(path) == target and read(target) == b'{"a": 1}'
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_the_copy_is_private_and_named_by_its_content(user, host, tmp_path):
     import hashlib
 
@@ -354,6 +357,7 @@ def handlers(text: bytes) -> list[tuple[str, dict]]:
 @pytest.mark.parametrize(
     ("name", "timeout"), [("claude-code", 30), ("codex", 30), ("gemini", 30_000), ("cursor", 30)]
 )
+@pytest.mark.needs("names", "it makes names that not every disk holds")
 def test_the_command_survives_a_path_that_a_shell_would_break(user, tmp_path, name, timeout):
     import shlex
 
@@ -374,6 +378,17 @@ def _at_most(host: str, event: str, timeout: int) -> int:
 
 
 @pytest.mark.parametrize("gone", ["deleted", "not to be run", "fails"])
+@pytest.mark.needs(
+    "modes",
+    "it looks at modes",
+    only={
+        "cursor-not to be run",
+        "claude-code-not to be run",
+        "qwen-not to be run",
+        "gemini-not to be run",
+        "codex-not to be run",
+    },
+)
 def test_no_host_takes_a_safekept_that_is_gone_for_a_no(user, host, tmp_path, gone):
     """Seen with Gemini CLI 0.61.0: whatever ends with another code than 0 or 1 and says something, as the
     shell does of a program that is not there, denies the tool. The others deny at 2."""

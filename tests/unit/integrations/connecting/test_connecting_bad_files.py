@@ -76,6 +76,7 @@ def test_an_event_that_is_no_list_is_left_alone(user, tmp_path):
     left_alone(user, host, program_in(tmp_path), why)
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_what_lies_in_the_place_of_the_file_is_left_alone(user, host, tmp_path):
     path = os.path.join(user.places.user_home, JSON_HOSTS[host.name])
     program = program_in(tmp_path)
@@ -98,6 +99,7 @@ def test_what_lies_in_the_place_of_the_file_is_left_alone(user, host, tmp_path):
     left_alone(user, host, program, "cannot be there: what should be a directory above it is a file")
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_a_read_only_file_is_left_alone_even_by_root(user, host, tmp_path):
     path = os.path.join(user.places.user_home, JSON_HOSTS[host.name])
     write(path, b"{}", 0o444)
@@ -105,6 +107,7 @@ def test_a_read_only_file_is_left_alone_even_by_root(user, host, tmp_path):
     assert read(path) == b"{}"
 
 
+@pytest.mark.needs("hard-links", "it makes a second name of a file")
 def test_a_file_of_two_names_is_left_alone(user, host, tmp_path):
     path = os.path.join(user.places.user_home, JSON_HOSTS[host.name])
     write(path, b"{}")
@@ -113,6 +116,7 @@ def test_a_file_of_two_names_is_left_alone(user, host, tmp_path):
     left_alone(user, host, program_in(tmp_path), why)
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_dangling_link_is_written_through_where_its_directory_is(user, host, tmp_path):
     path = os.path.join(user.places.user_home, JSON_HOSTS[host.name])
     os.makedirs(os.path.dirname(path))

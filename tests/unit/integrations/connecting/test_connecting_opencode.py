@@ -144,6 +144,7 @@ def test_a_safekept_that_is_gone_does_not_stop_a_tool(tmp_path, javascript, user
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.needs("names", "it makes names that not every disk holds")
 def test_the_file_is_renewed_where_safekept_moved_and_goes_again(tmp_path, user):
     host = HOSTS["opencode"]
     path = os.path.join(user.places.user_home, ".config", "opencode", "plugins", "safekept.js")

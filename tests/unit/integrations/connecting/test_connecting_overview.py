@@ -288,6 +288,7 @@ def test_a_project_that_is_gone_misses_nothing(user, tmp_path):
     assert connections(user) == () and not project.exists()
 
 
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_no_fifo_in_the_place_of_settings_makes_anybody_wait(user, tmp_path):
     project = str(tmp_path / "project")
     for name in (

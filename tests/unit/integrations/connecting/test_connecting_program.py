@@ -30,6 +30,7 @@ def test_a_launcher_is_named_in_full_wherever_it_was_called_from(tmp_path):
     assert this_program({"SAFEKEPT_LAUNCHER": "safekept", "PATH": here}, "/") == program
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_link_is_kept_since_it_stays_when_its_target_moves(tmp_path):
     program = program_in(tmp_path)
     link = str(tmp_path / "safekept")
@@ -37,6 +38,7 @@ def test_a_link_is_kept_since_it_stays_when_its_target_moves(tmp_path):
     assert this_program({"SAFEKEPT_LAUNCHER": link}, "/").words == (link,)
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_an_installed_program_is_named_as_it_is_on_the_path(tmp_path, monkeypatch):
     installed = program_in(tmp_path, "environment/bin").words[0]
     monkeypatch.setattr(sys, "argv", [installed])
@@ -57,6 +59,7 @@ def test_a_launcher_that_is_not_there_is_not_written(tmp_path, monkeypatch):
     assert found.words == (str(tmp_path / "python"), "-I", "-m", "safekept")
 
 
+@pytest.mark.needs("names", "it makes names that not every disk holds")
 def test_a_path_that_is_not_text_is_refused(tmp_path):
     directory = os.path.join(str(tmp_path), os.fsdecode(b"\xff"))
     program = program_in(directory)
@@ -108,6 +111,7 @@ def test_what_is_not_a_line_is_nobodys_command():
         assert split_line(value) == ()
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 def test_a_program_runs_only_where_it_is_and_may(tmp_path):
     program = program_in(tmp_path)
     assert runs(program.hook("codex")) and not runs(())

@@ -35,6 +35,7 @@ def refused(user) -> str:
     return as_nobody(attempt)
 
 
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_what_may_not_be_read_or_written_is_left_alone(nobodys):  # noqa: F811
     user = as_nobody(lambda: throwaway(nobodys).places.user_home)
     context = throwaway(nobodys)
@@ -59,6 +60,7 @@ def test_what_may_not_be_read_or_written_is_left_alone(nobodys):  # noqa: F811
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.needs("owners", "it gives files to another user")
 def test_root_writes_into_nobody_elses_settings(tmp_path):
     user = throwaway(tmp_path)
     path = os.path.join(user.places.user_home, JSON_HOSTS["claude-code"])

@@ -57,6 +57,7 @@ def before(project: str, **more) -> Call:
 
 
 @pytest.mark.needs("proc", "its socket has a long path")
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_a_call_is_answered_when_the_old_bytes_are_kept(helped):
     project = helped.project()
     outcome = helped.call(before(project))
@@ -68,6 +69,7 @@ def test_a_call_is_answered_when_the_old_bytes_are_kept(helped):
 
 
 @pytest.mark.needs("proc", "its socket has a long path")
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_a_mark_after_a_command_is_made_off_the_callers_path(helped):
     project = helped.project()
     shell = Call("before", "claude-code", "Bash", shell=True, directory=project, session="s", turn="t")
@@ -86,6 +88,7 @@ def test_a_mark_after_a_command_is_made_off_the_callers_path(helped):
 
 
 @pytest.mark.needs("proc", "its socket has a long path")
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_what_was_promised_for_later_is_done_before_it_ends(user):
     project = user.project()
     with helper_thread(user):
@@ -97,6 +100,7 @@ def test_what_was_promised_for_later_is_done_before_it_ends(user):
 
 
 @pytest.mark.needs("proc", "its socket has a long path")
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_each_caller_is_judged_by_his_own_environment(helped):
     project = helped.project()
     helped.more["SAFEKEPT_CHECKPOINTS"] = "0"
@@ -109,6 +113,7 @@ def test_each_caller_is_judged_by_his_own_environment(helped):
 
 
 @pytest.mark.needs("proc", "its socket has a long path")
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_settings_that_are_broken_are_said_and_the_project_is_protected_all_the_same(helped):
     project = helped.project()
     assert helped.call(before(project))["failures"] == []
@@ -126,6 +131,7 @@ def test_settings_that_are_broken_are_said_and_the_project_is_protected_all_the_
 
 
 @pytest.mark.needs("proc", "its socket has a long path")
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_a_notice_is_given_once_in_a_session(helped):
     call = Call("before", "hermes", "terminal", shell=True, out_of_reach="a container", session="one")
     [notice] = helped.call(call)["notices"]
@@ -135,6 +141,7 @@ def test_a_notice_is_given_once_in_a_session(helped):
 
 
 @pytest.mark.needs("proc", "its socket has a long path")
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_a_line_of_a_chat_without_a_directory_is_about_where_its_session_last_worked(helped):
     project, other = helped.project(), os.path.join(helped.home, "nowhere")
     call = Call("before", "hermes", "patch", ("a.txt",), directory=project, session="chat-1")
@@ -151,6 +158,7 @@ def test_a_line_of_a_chat_without_a_directory_is_about_where_its_session_last_wo
 
 
 @pytest.mark.needs("proc", "its socket has a long path")
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_a_chat_line_is_dispatched(helped):
     project = helped.project()
     assert helped.chat("/rollback", project)["text"].startswith("No checkpoints found")
@@ -182,6 +190,7 @@ def test_a_chat_line_is_dispatched(helped):
     ],
 )
 @pytest.mark.needs("proc", "its socket has a long path")
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_what_makes_no_sense_is_answered_and_the_next_one_served(helped, frame, answer):
     with connected(helped) as connection:
         connection.sendall(frame)
@@ -192,6 +201,7 @@ def test_what_makes_no_sense_is_answered_and_the_next_one_served(helped, frame, 
     assert helped.call(before(helped.project()))["checkpoints"]
 
 
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_noise_never_ends_it(helped):
     dice = random.Random(7)
     whole = client.packed(client.request("call", helped.environment), b'{"kind":"before"}')
@@ -206,6 +216,7 @@ def test_noise_never_ends_it(helped):
 
 
 @pytest.mark.needs("proc", "its socket has a long path")
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_whoever_says_half_a_word_is_not_waited_for(helped, monkeypatch):
     monkeypatch.setattr(server, "_READING", 0.05)
     with connected(helped) as connection:
@@ -217,6 +228,7 @@ def test_whoever_says_half_a_word_is_not_waited_for(helped, monkeypatch):
 
 
 @pytest.mark.needs("proc", "its socket has a long path")
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_beyond_the_bound_of_connections_callers_are_sent_away(helped, monkeypatch):
     monkeypatch.setattr(server, "_CONNECTIONS", 1)
     with connected(helped) as idle:  # takes the only place
@@ -231,6 +243,7 @@ def test_beyond_the_bound_of_connections_callers_are_sent_away(helped, monkeypat
 
 
 @pytest.mark.needs("proc", "its socket has a long path")
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_other_users_are_not_listened_to(helped, monkeypatch):
     monkeypatch.setattr(server, "peer", lambda connection: os.geteuid() + 1)
     with connected(helped) as connection:
@@ -244,6 +257,7 @@ def test_other_users_are_not_listened_to(helped, monkeypatch):
 
 
 @pytest.mark.needs("proc", "its socket has a long path")
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_nobody_else_can_reach_the_socket(helped):
     assert os.stat(helped.directory).st_mode & 0o777 == 0o700
     assert os.stat(os.path.join(helped.directory, "socket")).st_mode & 0o777 == 0o600
@@ -251,6 +265,7 @@ def test_nobody_else_can_reach_the_socket(helped):
 
 
 @pytest.mark.needs("proc", "its socket has a long path")
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_a_long_path_is_no_hindrance(tmp_path):
     user = throwaway(tmp_path / ("long" * 40))
     assert len(user.directory) > 150
@@ -259,6 +274,7 @@ def test_a_long_path_is_no_hindrance(tmp_path):
 
 
 @pytest.mark.needs("proc", "its socket has a long path")
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_an_answer_too_late_for_its_caller_harms_nobody(helped):
     project = helped.project()
     place = os.path.join(helped.data, "checkpoints", "projects", project_id(os.path.realpath(project)))
@@ -297,12 +313,14 @@ def ended(user, work, **more) -> str:
 
 
 @pytest.mark.needs("proc", "its socket has a long path")
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_it_ends_when_nobody_asks(user):
     assert ended(user, lambda: None, idle=0.1) == "there was no request for a while"
     assert not os.path.exists(os.path.join(user.directory, "socket"))
 
 
 @pytest.mark.needs("proc", "its socket has a long path")
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_it_ends_when_its_place_is_gone_and_takes_no_other_socket_with_it(user, monkeypatch):
     monkeypatch.setattr(server, "_LOOK", 0.05)
     path = os.path.join(user.directory, "socket")
@@ -317,6 +335,7 @@ def test_it_ends_when_its_place_is_gone_and_takes_no_other_socket_with_it(user, 
 
 
 @pytest.mark.needs("proc", "its socket has a long path")
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_other_code_on_disk_is_answered_with_stale_and_ends_it(user):
     def asked() -> None:
         answer = user.ask("call", b"{}", code="another")
@@ -326,6 +345,7 @@ def test_other_code_on_disk_is_answered_with_stale_and_ends_it(user):
 
 
 @pytest.mark.needs("proc", "its socket has a long path")
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_a_changed_file_of_its_own_code_ends_it(user):
     code = Unchanging()
     code.changed = lambda: True  # type: ignore[method-assign]
@@ -338,6 +358,7 @@ def test_a_changed_file_of_its_own_code_ends_it(user):
 
 
 @pytest.mark.needs("proc", "its socket has a long path")
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_there_is_one_for_each_place(helped):
     with pytest.raises(AlreadyRunning) as caught:
         Server(helped.directory, helped.environment).run()

@@ -73,6 +73,7 @@ def listening(user, serve):
         client.packed({"safekept": "1", "working": "1"}),
     ],
 )
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_an_answer_that_is_none_is_no_answer(user, said):
     def serve(connection: socket.socket) -> None:
         connection.recv(1 << 16)
@@ -91,6 +92,7 @@ def test_nobody_there_is_no_answer(user):
         assert user.ask("status") is None
 
 
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_the_helper_of_another_user_is_not_asked(helped, monkeypatch):
     assert helped.ask("status") is not None
     monkeypatch.setattr(client, "peer", lambda connection: os.geteuid() + 1)
@@ -98,6 +100,7 @@ def test_the_helper_of_another_user_is_not_asked(helped, monkeypatch):
 
 
 @pytest.mark.needs("proc", "its socket has a long path")
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_a_stopped_helper_is_given_up_long_before_the_deadline(user):
     with helper_process(user) as process:
         process.send_signal(signal.SIGSTOP)
@@ -188,6 +191,7 @@ def test_nothing_of_safekepts_and_nothing_heavy_is_imported():
     assert names - {"pwd"} == {"os", "sys", "time", "_socket"}
 
 
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_the_lean_way_loads_only_itself(helped):
     """What a hook waits for besides the interpreter and the work."""
     words = program()
@@ -219,6 +223,7 @@ def test_the_lean_way_loads_only_itself(helped):
     assert loaded & heavy == set()
 
 
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_what_is_not_exactly_a_hook_or_a_prompt_goes_the_ordinary_way(helped):
     for words, expected in (
         (["hook", "--help"], b"Usage: safekept hook"),
@@ -237,6 +242,7 @@ def test_what_is_not_exactly_a_hook_or_a_prompt_goes_the_ordinary_way(helped):
 
 
 @pytest.mark.parametrize("helper", ["0", "1"])
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_the_prompt_says_the_same_with_and_without_a_helper(helped, helper):
     done = subprocess.run(
         [*program(), "status", "--short"],
@@ -253,6 +259,7 @@ def test_the_prompt_says_the_same_with_and_without_a_helper(helped, helper):
 
 @pytest.mark.parametrize("helper", ["0", "1"])
 @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_closed_streams_get_into_no_file_of_ours(helped, closed, helper):
     project = helped.project(f"closed{helper}{len(closed)}{closed[0]}")
     message = json.dumps(
