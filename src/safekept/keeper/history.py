@@ -143,19 +143,30 @@ class ManifestHistory:
     def give_back(self, keep_days: float) -> int:
         """Remove what no manifest names that still counts; bytes that were given back.
 
-        By the keeper's clock and by nothing else. The newest three and what is pinned always count.
+        By the keeper's clock and by nothing else. The newest three and what is pinned always count. A month
+        of turns is many manifests: they are read before the lock is taken, so that no caller waits for that.
         """
         room, now = self.room, self._clock()
+        named: set[str] = set()
+        read: set[int] = set()
+
+        def over(number: int, kept: set[int], found: Manifest | None) -> bool:
+            return number not in kept and (found is None or now - found.time > keep_days * DAY)
+
+        kept = self._always_kept()
+        for number in self.numbers():
+            found = self.get(number)
+            if found is not None and not over(number, kept, found):
+                self._add_names(found, named)
+                read.add(number)
         with room.locked():
-            numbers = self.numbers()
-            kept = {*numbers[-NEVER_FEWER:], self.alarm.pinned}
-            named: set[str] = set()
-            for number in numbers:
+            kept = self._always_kept()
+            for number in self.numbers():
                 found = self.get(number)
-                if number not in kept and (found is None or now - found.time > keep_days * DAY):
+                if over(number, kept, found):
                     remove_quietly(self._place(number))
-                elif found is not None:
-                    named |= self._names(found)
+                elif found is not None and number not in read:  # it came, or was pinned, meanwhile
+                    self._add_names(found, named)
             freed = 0
             for name, size, came in sorted(room.each(), key=lambda one: one[2]):
                 if name not in named and abs(now - came) > _GRACE:
@@ -210,10 +221,14 @@ class ManifestHistory:
             raise MissingObjects(missing[:NAMES_AT_ONCE])
         return files, sum(sizes.values()), points
 
-    def _names(self, manifest: Manifest) -> set[str]:
-        """Every object that a manifest stands on."""
-        pages = self.pages(manifest)
-        return {manifest.root, *pages, *(name for one in self.entries(pages) for name, _ in one.parts)}
+    def _always_kept(self) -> set[int]:
+        return {*self.numbers()[-NEVER_FEWER:], self.alarm.pinned}
+
+    def _add_names(self, manifest: Manifest, named: set[str]) -> None:
+        """Every object that a manifest stands on; a page that an earlier one shares is read once."""
+        pages = [page for page in self.pages(manifest) if page not in named]
+        named.update((manifest.root, *pages))
+        named.update(name for one in self.entries(pages) for name, _ in one.parts)
 
     @property
     def _state(self) -> str:

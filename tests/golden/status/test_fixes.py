@@ -23,7 +23,7 @@ from safekept.actions.alarms.declined import take_back
 from safekept.actions.status import host_status
 from safekept.actions.vault.seat_belt import belts
 from support.commands.in_process import spoken
-from support.keeper.keeper_troubles import full_keeper, shrunk_keeper, silent_keeper
+from support.keeper.keeper_troubles import behind_keeper, full_keeper, shrunk_keeper, silent_keeper
 from support.projects.checkpoints import put
 from support.users.contexts import throwaway
 from support.users.states import DAY, State, aged, empty, made
@@ -226,6 +226,7 @@ BY_HAND: dict[str, tuple[Callable[[State], Callable[[], None]], str]] = {
     "program-missing": (missing_program, "programs are installed with the packages of the system"),
     "search-not-filled": (half_filled_search, "it ends by itself, and every command goes on with it"),
     "keeper-silent": (silent_keeper, "its service belongs to root"),
+    "keeper-behind": (behind_keeper, "the next transfer that comes through ends it, behind the command"),
     "keeper-full": (full_keeper, "only root gives it more room"),
     "keeper-shrunk": (shrunk_keeper, "only root says that it was meant"),
     "disk-nearly-full": (full_disk, "what may be deleted from a disk only its owner knows"),

@@ -8,16 +8,19 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Iterator
 
 import pytest
 
-from safekept.actions.keeper.keeper_status import KeeperStatus
+from safekept.actions.keeper.stores import Stores
+from safekept.actions.keeper.transfer import transfer
 from safekept.actions.status.findings.survival import STEPS
 from safekept.cli.screen import Screen
-from safekept.keeper.history import Manifest
 from support.commands.in_process import spoken
 from support.commands.transcripts import same_as, widest
-from support.users.states import State, made, told
+from support.keeper.keeper_troubles import confirmed_before
+from support.keeper.keepers import RunningKeeper, running_keeper
+from support.users.states import HOUR, State, aged, made, told
 from support.vault.closed import open_below
 
 HOURS = 3 * 3600.0
@@ -28,19 +31,28 @@ def settings(state: State, text: str) -> None:
         file.write(text)
 
 
-def without(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+def without(state: State, *_: object) -> None:
     settings(state, "seat_belt = false\n")
 
 
-def belt(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+def belt(state: State, *_: object) -> None:
     pass
 
 
-def keeper(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the keeper answers; that it does is shown where one runs."""
-    newest = Manifest(**dict.fromkeys(Manifest.__annotations__, 1) | {"time": time.time() - HOURS})
-    found = KeeperStatus("/socket", newest=newest, confirmed=time.time() - HOURS, manifests=3)
-    monkeypatch.setattr("safekept.actions.status.status.keeper_status", lambda context: found)
+@pytest.fixture(scope="module")
+def running() -> Iterator[RunningKeeper]:
+    with running_keeper() as one:
+        one.start()
+        yield one
+
+
+def keeper(state: State, monkeypatch: pytest.MonkeyPatch, running: RunningKeeper) -> None:
+    """One that runs and took everything. That its user is another one, and root is out of reach, is shown in
+    `e2e/test_rm_rf.py`: who runs a test may be root."""
+    monkeypatch.setattr("safekept.actions.keeper.keeper_status._why_not", lambda *_: "")
+    settings(state, f'[keeper]\nsocket = "{running.socket}"\n')
+    transfer(Stores.of(state.context.changed(keeper_socket=running.socket)))
+    confirmed_before(running, HOURS)
 
 
 def pushed(state: State, rights: dict[str, object]) -> None:
@@ -53,11 +65,11 @@ def pushed(state: State, rights: dict[str, object]) -> None:
         file.write(json.dumps(line) + "\n")
 
 
-def append_only(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+def append_only(state: State, *_: object) -> None:
     pushed(state, {"overwrite": False, "delete": False, "versioning": None, "keeps": True})
 
 
-def object_lock(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+def object_lock(state: State, *_: object) -> None:
     pushed(state, {"overwrite": True, "delete": False, "versioning": True, "keeps": True})
 
 
@@ -88,10 +100,10 @@ def test_every_step_has_its_screen():
 
 
 @pytest.mark.parametrize("step", STATES)
-def test_the_first_line_says_whether_it_would_be_survived(step, tmp_path, monkeypatch):
+def test_the_first_line_says_whether_it_would_be_survived(step, tmp_path, monkeypatch, running):
     make, first, by = STATES[step]
     state = made("fresh", tmp_path)
-    make(state, monkeypatch)
+    make(state, monkeypatch, running)
     say = spoken(monkeypatch, state.user)
     document = json.loads(say("status", "--json").out)
     assert (document["rm_rf"]["step"], document["rm_rf"]["survived"]) == (step, step != "none")
@@ -102,6 +114,18 @@ def test_the_first_line_says_whether_it_would_be_survived(step, tmp_path, monkey
     assert widest(said, 80) == [] and len(said.splitlines()) < 24
     same_as(f"survival-{step}-80x24.txt", told(said, state))
     assert say("status", "--short").out.startswith(f"safekept: {first}")
+
+
+def test_a_keeper_without_the_last_snapshot_is_not_what_survival_is_judged_by(tmp_path, monkeypatch, running):
+    state = made("fresh", tmp_path)
+    keeper(state, monkeypatch, running)
+    say = spoken(monkeypatch, state.user)
+    assert json.loads(say("status", "--json").out)["rm_rf"]["step"] == "keeper"
+    aged(state, HOUR)
+    document = json.loads(say("status", "--json").out)
+    assert document["rm_rf"]["step"] == "belt"
+    assert document["keeper"]["why_not"] == "it does not have the last snapshot"
+    assert "it does not have your last snapshot" in " ".join(say("status").out.split())
 
 
 def test_a_store_that_is_open_is_never_called_survived(tmp_path, monkeypatch):

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Callable
 
 from safekept.actions.keeper.keeper_status import keeper_status
+from safekept.actions.keeper.stores import Stores
+from safekept.actions.keeper.transfer import transfer
 from safekept.keeper.client import Keeper
 from safekept.keeper.history import ManifestHistory
 from safekept.keeper.store import KeeperStore
 from safekept.keeper.wire import new_socket
-from support.users.states import State
+from support.users.states import HOUR, State, aged
 
 from .keepers import RunningKeeper, name_of, running_keeper, store_all
 
@@ -38,6 +41,28 @@ def full_keeper(state: State) -> Callable[[], None]:
         _over(state, held)
 
     return mend
+
+
+def behind_keeper(state: State) -> Callable[[], None]:
+    """A copy that is older than the last snapshot: what was sent since did not come."""
+    held, keeper = _running(state, quota=100_000_000)
+    stores = Stores.of(state.context.changed(keeper_socket=keeper.socket))
+    transfer(stores)
+    aged(state, HOUR)
+    confirmed_before(keeper, 3 * HOUR)
+
+    def mend() -> None:
+        transfer(stores)
+        _over(state, held)
+
+    return mend
+
+
+def confirmed_before(keeper: RunningKeeper, seconds: float) -> None:
+    """Nothing came for so long, by the times of what the keeper holds."""
+    manifests = KeeperStore(keeper.store).room(os.geteuid()).manifests
+    for name in os.listdir(manifests):
+        os.utime(os.path.join(manifests, name), (time.time() - seconds,) * 2)
 
 
 def shrunk_keeper(state: State) -> Callable[[], None]:

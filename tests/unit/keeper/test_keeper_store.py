@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import zlib
@@ -138,6 +139,50 @@ def test_what_no_manifest_of_the_last_days_names_goes_and_nothing_else(history, 
     for manifest in history.manifests():
         list(history.entries(history.pages(manifest)))
     assert history.room.used == history.room.counted_again()
+
+
+def test_giving_room_back_reads_each_page_once_and_holds_nobody_up(history, clock, monkeypatch):
+    """A month of turns: thousands of manifests, which share all but a few of their pages."""
+    files = {f"vault/data/{number}": b"%d" % number for number in range(300)}
+    for number in range(20):
+        files[f"checkpoints/{number}"] = b"turn %d" % number
+        commit(history, files)
+        clock.now += 60
+    read: list[str] = []
+    really = history.room.read
+
+    def noted(name: str, most: int) -> bytes:
+        with open(os.path.join(history.room.directory, "lock")) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # BlockingIOError where it is held
+        read.append(name)
+        return really(name, most)
+
+    monkeypatch.setattr(history.room, "read", noted)
+    history.give_back(30)
+    assert len(read) == len(set(read)) < 150, "20 lists of pages, and every page once"
+    assert history.numbers() == list(range(1, 21))
+    there = {name for name, _, _ in history.room.each()}
+    assert {name_of(data) for data in files.values()} <= there
+
+
+def test_a_manifest_that_comes_while_room_is_given_back_loses_nothing(history, clock, monkeypatch):
+    """It names an object that no other manifest named any more."""
+    commit(history, {"vault/old": b"old" * 3000, "vault/a": b"a" * 9000})
+    old(history, clock, 31)
+    for number in range(3):
+        commit(history, {"vault/a": b"a" * 9000, "vault/b": b"%d" % number * 9000})
+    really = history.room.locked
+
+    def locked():
+        monkeypatch.setattr(history.room, "locked", really)
+        commit(history, {"vault/old": b"old" * 3000, "vault/a": b"a" * 9000})
+        return really()
+
+    monkeypatch.setattr(history.room, "locked", locked)
+    history.give_back(30)
+    assert name_of(b"old" * 3000) in {name for name, _, _ in history.room.each()}
+    for manifest in history.manifests():
+        list(history.entries(history.pages(manifest)))
 
 
 def test_the_newest_three_stay_whatever_the_clock_says(history, clock):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from safekept.core.errors import BAD_SHAPE, SafekeptError
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 
 #: Seconds for an answer about how it is.
 _PATIENCE = 10.0
+#: Seconds within which what was stored is with the keeper.
+_ON_ITS_WAY = 900.0
+_BEHIND = "it does not have the last snapshot"
 
 
 class NoKeeper(SafekeptError):
@@ -40,11 +45,13 @@ class KeeperStatus:
     shrunk: float = 0.0  # since when
     acknowledged: int = 0  # up to this manifest a person has looked
     full: float = 0.0  # since when nothing new fits
+    behind: float = 0.0  # when a snapshot was stored that it should have by now, and has not
+    failure: str = ""  # why the last transfer failed
 
     @property
     def counts(self) -> bool:
-        """Whether an `rm -rf` of everything that is this user's leaves this copy."""
-        return not self.wrong and not self.why_not and self.newest is not None
+        """Whether an `rm -rf` of all that is this user's leaves this copy, with what was stored last."""
+        return not self.wrong and not self.why_not and self.newest is not None and not self.behind
 
     def as_dict(self) -> dict[str, object]:
         newest = self.newest
@@ -52,7 +59,7 @@ class KeeperStatus:
             "socket": self.socket,
             "answers": not self.wrong,
             "counts": self.counts,
-            "why_not": self.wrong or self.why_not or None,
+            "why_not": self.wrong or self.why_not or (_BEHIND if self.behind else None),
             "used": self.used,
             "quota": self.quota,
             "keep_days": self.keep_days,
@@ -87,6 +94,18 @@ def keeper_status(context: UserContext) -> KeeperStatus | None:
         return KeeperStatus(path, wrong=error.what)
     except BAD_SHAPE:
         return KeeperStatus(path, wrong="The keeper answers what this safekept does not understand")
+
+
+def compared(
+    context: UserContext, keeper: KeeperStatus | None, stored: Iterable[float], now: float
+) -> KeeperStatus | None:
+    """The same, with whether the newest of what was `stored` should be there by now, and is not."""
+    last = max((one for one in stored if now - one > _ON_ITS_WAY), default=0.0)
+    if keeper is None or keeper.newest is None or last <= keeper.confirmed:
+        return keeper
+    from .transfer import last_failure
+
+    return replace(keeper, behind=last, failure=last_failure(context.places.cache_directory))
 
 
 def _understood(context: UserContext, path: str, owner: int, found: dict[str, Any]) -> KeeperStatus:

@@ -78,6 +78,12 @@ def main() -> None:
             write_document(os.path.join(stores.cache_directory, OUTCOME), outcome, durable=False)
 
 
+def last_failure(cache_directory: str) -> str:
+    """Why the last transfer failed; "" where it did not, or nobody wrote it down."""
+    found = read_fields(os.path.join(cache_directory, OUTCOME)) if cache_directory else {}
+    return str(found.get("what", "")) if found.get("ok") is False else ""
+
+
 def transfer(stores: Stores) -> Transferred:
     """Send what the keeper has not. AlreadyRunning where one waits that will send the same."""
     began = time.monotonic()

@@ -29,7 +29,7 @@ from ..base.own_places import known_homes, rebuilt_homes
 from ..base.unfinished import read_unfinished
 from ..drill.receipts import CHECKPOINTS, read_receipts
 from ..hosts.sessions import switched_off
-from ..keeper.keeper_status import KeeperStatus, keeper_status
+from ..keeper.keeper_status import KeeperStatus, compared, keeper_status
 from ..snapshots.listing import as_stored, continued_homes
 from .destination_status import (
     DestinationStatus,
@@ -173,7 +173,8 @@ def look(
     shown = tuple(one for one in alarms if not home or one.home in ("", homes[0].home))
     agents = tuple(one for one in hosts if one.here and not home)
     schedule = schedule_status(context, now)
-    keeper = keeper_status(context)
+    stored = [one.last.time for one in homes if one.last is not None]
+    keeper = compared(context, keeper_status(context), stored, now)
     findings = every_finding(
         homes,
         vault,

@@ -373,6 +373,9 @@ def _show_keeper(screen: Screen, status: Status) -> None:
         screen.fact("Keeper", text, top=True)
         return
     screen.fact("Keeper", f"holds the stores as of {ago_text(keeper.confirmed, now)}", top=True)
+    if keeper.behind:
+        why = f": {keeper.failure}" if keeper.failure else ""
+        screen.fact("", f"it does not have your last snapshot{why}")
     if keeper.why_not:
         screen.fact("", f"does not count: {keeper.why_not}")
 

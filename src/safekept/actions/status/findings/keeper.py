@@ -20,6 +20,14 @@ def of_keeper(keeper: KeeperStatus | None, now: float) -> Iterator[Finding]:
         fix = ("See that its service runs, as root: `systemctl status safekept-keeper.socket`",)
         yield Finding("keeper-silent", NOTE, text, (keeper.wrong,), fix)
         return
+    if keeper.behind:
+        text = "the keeper does not have your last snapshot"
+        seen = (
+            f"stored {_ago(keeper.behind, now)}; the keeper has what was there {_ago(keeper.confirmed, now)}"
+        )
+        why = (f"the last transfer failed: {keeper.failure}",) if keeper.failure else ()
+        again = NextStep("snapshot", before="The next snapshot sends it again:")
+        yield Finding("keeper-behind", NOTE, text, (seen, *why), (again,))
     if keeper.full:
         text = "the keeper is full: it takes nothing new, and deletes nothing"
         seen = f"since {_ago(keeper.full, now)}: {keeper.used:,} of {keeper.quota:,} bytes"

@@ -17,6 +17,7 @@ from ...base.context import UserContext
 from ...base.kept_copies import KEY, copies_directory
 from ...base.own_places import within
 from ...keeper.keeper_status import KeeperStatus
+from ...vault.place import is_remote
 from ..destination_status import DestinationStatus
 from ..vault_status import NONE, VaultStatus
 
@@ -73,7 +74,7 @@ def survival(
     if vault.state == NONE:
         return None
     steps = [_belt(context, vault, now)]
-    if keeper is not None and keeper.counts:
+    if keeper is not None and keeper.counts and not is_remote(context, context.places.vault):
         steps.append(SurvivedBy(KEEPER, keeper.confirmed))
     # A copy that could not be opened again is none.
     steps += [_destination(one) for one in copies if one.keeps and one.last and vault.recovery_access]
