@@ -117,6 +117,20 @@ def test_install_serve_and_remove(roots_own):
         assert "safekept-keeper" not in file.read()
 
 
+def test_a_user_who_is_entered_in_a_group_like_docker_can_become_root(roots_own):
+    """Also where no process has that group yet: `newgrp`, or the next login, gives it."""
+    world = roots_own
+    world.let_all_run_it()
+    world.run("groupadd", "docker")
+    world.run("usermod", "--append", "--groups", "docker", "mallory", check=True)
+    look = "import sys; sys.path.insert(0, sys.argv[1]); from safekept.actions.keeper.becoming_root import *"
+    for user, way in (("honest", ""), ("mallory", "it is in the group docker")):
+        *begin, _ = world.program()
+        words = [*begin[:-1], f"{look}; print(way_to_root(''))", world.program()[-1]]
+        done = world.run(*words, user=user)
+        assert done.returncode == 0 and done.stdout.strip() == way, (user, done.stdout, done.stderr)
+
+
 def test_the_nightly_run_of_a_user_is_roots_and_outlives_what_her_agent_deletes(roots_own):
     """One installer, one store: the line that cron was given takes her snapshot, and the keeper has it."""
     world = roots_own

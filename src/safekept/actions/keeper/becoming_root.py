@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import grp
 import os
+import pwd
 import shutil
 import subprocess
 import time
@@ -26,12 +27,21 @@ def way_to_root(cache_directory: str, user: int | None = None) -> str:
     """How this user could become root, in a sentence's middle; empty where no way was found."""
     if (os.geteuid() if user is None else user) == 0:
         return "it is root already"
-    for number in sorted({*os.getgroups(), os.getegid()}):
+    for number in sorted({*os.getgroups(), os.getegid(), *_entered()}):
         with contextlib.suppress(KeyError):
             name = grp.getgrgid(number).gr_name
             if name in AS_GOOD_AS_ROOT:
                 return f"it is in the group {name}"
     return "`sudo` asks it for no password" if _sudo(cache_directory) else ""
+
+
+def _entered() -> list[int]:
+    """Groups that this user is entered in, and that the next login, or `newgrp`, gives to any process."""
+    try:
+        found = pwd.getpwuid(os.geteuid())
+    except KeyError:  # in a container a number may have no name
+        return []
+    return os.getgrouplist(found.pw_name, found.pw_gid)
 
 
 def _sudo(cache_directory: str) -> bool:
