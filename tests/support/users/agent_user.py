@@ -13,6 +13,7 @@ import subprocess
 from support.home.homes import make_hermes_home
 from support.places import CHECKOUT
 from support.users.another_user import as_another_user, give
+from support.users.processes import wait_until_none_has
 
 SAFEKEPT = os.path.join(CHECKOUT, "safekept")
 #: One with uncommitted work, one that is not in git, one that is a worktree of the first.
@@ -118,6 +119,7 @@ class AgentUser:
         self.shell(
             """
             git init -q ~/work && cd ~/work && git config user.email a@b.c && git config user.name a
+            printf '.env\\n' > .gitignore && printf 'TOKEN=secret\\n' > .env
             printf 'committed\\n' > kept.txt && git add . && git commit -qm first
             printf 'stashed\\n' > kept.txt && git stash -q
             printf 'not committed\\n' > kept.txt && printf 'new\\n' > untracked.txt
@@ -132,8 +134,10 @@ class AgentUser:
         for project in PROJECTS:
             for number in (1, 2):
                 self.turn(project, number)
+        wait_until_none_has(f"HOME={self.home}")  # what git hides is kept behind the turn
         for name in (".claude", ".hermes"):
             self.safekept("snapshot", "--home", self.path(name))
+        wait_until_none_has(f"HOME={self.home}")
         subprocess.run(["cp", "-a", self.home, self.saved], check=True)
 
     def own_files(self) -> dict[str, bytes]:
