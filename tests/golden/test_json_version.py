@@ -37,6 +37,7 @@ CALLS = {
     "settings": "",
     "history": "SOUL.md",
     "sessions list": "",
+    "sessions search": "turn",
     "sessions show": "! none",
     "sessions restore": "! none",
     "vault init": "!",
