@@ -38,8 +38,7 @@ from safekept.home.landing.area import open_area
 from safekept.home.scan import Selection
 from safekept.integrations.connecting.hosts import HOSTS
 from safekept.integrations.hermes.update_wrapper import guard_updates
-from safekept.schedule.tasks import RunNote, write_state
-from safekept.schedule.tasks import State as ScheduleState
+from safekept.schedule.tasks import RunNote, ScheduleState, write_state
 from safekept.vault.care import forget
 from safekept.vault.repo import LockFile
 from safekept.vault.repo.sealed_files import save_file
