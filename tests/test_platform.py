@@ -30,6 +30,8 @@ NAMES = {
     "ctypes": "CDLL",
 }
 REFUSED = {f"{module}.{name}" for module, names in NAMES.items() for name in names.split()}
+#: A request to the kernel by its bare number, which is another one on another system.
+BY_NUMBER = "fcntl by number"
 PLACES = re.compile(r"^/(proc|sys)(/| |$)")
 #: Why a file has what stands in it all the same.
 REASONS = {
@@ -66,9 +68,12 @@ def beyond_the_door(text: str) -> set[str]:
             asked = node.args[1]
             if isinstance(asked, ast.Constant):
                 found.add(f"{ast.unparse(node.args[0]).lstrip('_')}.{asked.value}")
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).lstrip("_") == "fcntl.fcntl":
+            if any(isinstance(number, ast.Constant) for number in node.args[1:2]):
+                found.add(BY_NUMBER)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in explained:
             found |= {node.value for _ in PLACES.finditer(node.value)}
-    return {one for one in found if one in REFUSED or one.startswith("/")}
+    return {one for one in found if one in REFUSED or one == BY_NUMBER or one.startswith("/")}
 
 
 def test_only_the_door_knows_which_system_this_is():
@@ -97,6 +102,12 @@ def test_only_the_door_knows_which_system_this_is():
         ("import os\ngetattr(os, 'O_PATH', 0)", "os.O_PATH"),
         ("open(f'/proc/{pid}/comm')", "/proc/"),
         ("import ctypes\nctypes.CDLL(None)", "ctypes.CDLL"),
+        ("import fcntl\nfcntl.ioctl(3, request)", "fcntl.ioctl"),
+        ("import fcntl\nfcntl.fcntl(3, fcntl.F_OFD_SETLK, b'')", "fcntl.F_OFD_SETLK"),
+        ("import fcntl\nfcntl.fcntl(3, 1031, 1 << 20)", BY_NUMBER),
+        ("import os\nos.open('.', os.O_TMPFILE)", "os.O_TMPFILE"),
+        ("import time\ntime.clock_gettime(time.CLOCK_BOOTTIME)", "time.CLOCK_BOOTTIME"),
+        ("open('/sys/dev/block/8:0')", "/sys/dev/block/8:0"),
     ],
 )
 def test_planted_knowledge_of_a_system_is_named(line, named):
