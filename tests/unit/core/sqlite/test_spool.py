@@ -13,6 +13,7 @@ from safekept.core.sqlite.hold.spool import NoSpool, Spool
 
 @pytest.mark.parametrize("before", [0, 100, 700_000, 3_000_000])
 @pytest.mark.parametrize("now", [0, 1, 262_144, 700_001, 2_900_000])
+@pytest.mark.needs("modes", "it looks at modes")
 def test_a_copy_made_beside_a_writer_is_made_equal(tmp_path, before, now):
     source = tmp_path / "source"
     scratch = tmp_path / "scratch"
