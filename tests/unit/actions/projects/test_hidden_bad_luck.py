@@ -108,6 +108,7 @@ def test_of_a_database_in_the_middle_of_a_transaction_what_is_committed_is_kept(
     assert world.rows("data/app.db") == [1, 2, 3, 4]
 
 
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_sockets_pipes_and_devices_are_named_and_left(
     world: HiddenWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:

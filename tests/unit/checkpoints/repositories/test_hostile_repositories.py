@@ -158,6 +158,7 @@ def included_settings(git_directory):
 
 
 @pytest.mark.parametrize("trap", [log_of_a_branch, alternates, index_of_a_pack, included_settings])
+@pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_git_is_not_let_near_a_pipe_that_it_would_wait_for(trap, project, tmp_path, monkeypatch):
     """It is named, and what git has nothing to do with comes back all the same."""
     git(project, "config", "include.path", "more")
