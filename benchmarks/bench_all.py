@@ -33,6 +33,10 @@ QUICK = {
     "guard": ["--size", "0.1", "--rounds", "2", "--growth", ""],
     "ui": ["--quick", "--rounds", "3"],
     "push": ["--size", "0.1", "--rounds", "1", "--nights", "1"],
+    "scale": [
+        *("--homes", "0.1", "--snapshots", "20,60", "--files", "1000,4000"),
+        *("--projects", "2,6", "--agents", "1,4"),
+    ],
 }
 
 

@@ -104,6 +104,10 @@ PROMISES: dict[str, dict[str, Promise]] = {
         "a night of 10 MB: speed relative to rclone copy": Promise(1.2),
         "peak memory of every push": _at_most(200, " MB"),
     },
+    "scale": {
+        "processor time relative to the shortest history": _at_most(1.5),
+        "peak memory of every safekept command": _at_most(300, " MB"),
+    },
     "seal": {
         "times faster than tar -cz | gpg --encrypt": Promise(5),
         "peak memory of every safekept command": _at_most(200, " MB"),
