@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from safekept.archive.container.handle import open_handle
-from safekept.archive.errors import ArchiveDamaged
+from safekept.archive.errors import ArchiveDamaged, ArchiveNotFound
+from safekept.core.next_step import NextStep
 
 
 @pytest.fixture
@@ -65,3 +66,14 @@ def test_small_reads_that_follow_one_another_cost_few_calls(stored, monkeypatch)
     for place in range(0, 2 << 20, 2000):
         assert handle.some(place, 2000) == data[place : place + 2000]
     assert len(calls) < 20
+
+
+@pytest.mark.parametrize("there", ["home.zip", "home.tar.zst.age", "home.tar.gz.gpg"])
+def test_a_mistyped_name_is_answered_with_whatever_archive_lies_there(tmp_path, there):
+    (tmp_path / there).write_bytes(b"an archive")
+    (tmp_path / "home.xz").write_bytes(b"nothing that is read")
+    with pytest.raises(ArchiveNotFound) as refused:
+        open_handle(str(tmp_path / "home"))
+    offered = [step.arguments for step in refused.value.next_steps if isinstance(step, NextStep)]
+    assert (str(tmp_path / there),) in offered
+    assert not any("home.xz" in word for words in offered for word in words)

@@ -28,7 +28,6 @@ from .case import Case
 _DAY = 86400.0
 #: A clock may be wrong by so much without misleading a person.
 _SKEW = 300.0
-#: The host looks in every hour; three times missed is not by chance.
 #: Forgotten snapshots that were not pruned for so long after their grace.
 _UNPRUNED = 30 * _DAY
 

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from safekept.core.archive_names import is_archive_name
 from safekept.core.next_step import NextStep
 from safekept.core.owner import foreign_owner
 from safekept.core.spelling import near_names
@@ -140,16 +141,12 @@ def _unreadable(path: str, error: OSError) -> ArchiveNotFound | ArchiveUnreadabl
     )
 
 
-#: How the names of archives end, ours and others.
-_ENDINGS = (".zip", ".tar", ".tgz", ".gz", ".zst", ".xz", ".bz2", ".age")
-
-
 def _meant(path: str) -> tuple[NextStep, ...]:
     """The archives beside it that may have been meant: spelt nearly so, or the same with a date after it,
     the newest date first."""
     directory, typed = os.path.split(os.path.abspath(path))
     try:
-        names = sorted((name for name in os.listdir(directory) if name.endswith(_ENDINGS)), reverse=True)
+        names = sorted((name for name in os.listdir(directory) if is_archive_name(name)), reverse=True)
     except OSError:
         return ()
     start = typed.partition(".")[0]

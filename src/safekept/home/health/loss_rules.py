@@ -1,5 +1,6 @@
-"""What counts as a loss: a count that fell, a file or a row that is gone; where, and what brings it back.
+"""When a count that fell is an alarm, and the shape of what a home has lost: where, and what brings it back.
 
+What else is a loss: documents.py, files.py and databases.py look for it, health.py in the whole home.
 The alarm between two snapshots: actions/alarms/loss_alarm.py.
 """
 
