@@ -107,6 +107,7 @@ STANDS: dict[str, tuple[str, *tuple[Step, ...]]] = {
         (
             *("status", "history", "fleet", "log", "completion", "helper status", "schedule show"),
             *("snapshot list", "snapshot show", "snapshot diff", "sessions list", "sessions show"),
+            "sessions search",
             *("checkpoint status", "checkpoint list", "destinations list", "destinations show"),
         ),
         (_UNCHANGED,),

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from safekept.core.files.small import read_regular, read_start
 from safekept.core.objects import program_for
 from safekept.core.owner import by_root
+from safekept.core.owner.nightly import PREFIX
 from safekept.core.platform.processes import name_of_process, numbers, program_and_user
 from safekept.schedule.hosts import cron
-from safekept.schedule.hosts.nightly import PREFIX
 from safekept.schedule.tasks import Cadence, Plan
 
 from ..base.context import UserContext

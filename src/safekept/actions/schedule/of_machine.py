@@ -11,13 +11,13 @@ import pwd
 from collections.abc import Iterable
 
 from safekept.core.files.small import read_regular
-from safekept.schedule.hosts.call import Call
-from safekept.schedule.hosts.nightly import (
+from safekept.core.owner.nightly import (
     CRON_DIRECTORY,
     PREFIX,
     SYSTEMD_DIRECTORY,
     nightly_places,
 )
+from safekept.schedule.hosts.call import Call
 
 from .host import Machine, find_host, plan_installation, search_path
 from .install import CRON, SYSTEMD, Installation, Installed, digest_of

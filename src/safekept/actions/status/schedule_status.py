@@ -97,7 +97,7 @@ def _machine_runs_it() -> bool:
     """Whether root set up a run for this user, together with the keeper."""
     import pwd
 
-    from safekept.schedule.hosts.nightly import nightly_places
+    from safekept.core.owner.nightly import nightly_places
 
     try:
         name = pwd.getpwuid(os.getuid()).pw_name

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from safekept.core.errors import SafekeptError
+from safekept.core.owner.nightly import nightly_name
 from safekept.core.records import dataclass
 
 from ..tasks import Cadence
-from .nightly import nightly_name
 
 #: The first words of every file of ours, by which a file is known to be ours.
 MARK = "Written by `safekept schedule install`; `safekept schedule remove` takes it away"

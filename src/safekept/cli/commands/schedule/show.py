@@ -10,7 +10,7 @@ import click
 
 from safekept.core.events import Event
 from safekept.core.next_step import NextStep
-from safekept.schedule.hosts.nightly import PREFIX
+from safekept.core.owner.nightly import PREFIX
 
 from ...console import Console, count_text, path_text, time_text
 from ...options import common_options
