@@ -67,6 +67,7 @@ def storage(request, tmp_path, opened):
 def test_what_was_written_is_listed_and_read(storage, kind):
     storage.write(kind, NAME, CONTENT)
     assert list(storage.list(kind)) == [(NAME, len(CONTENT))]
+    assert storage.names(kind) == {NAME}
     assert storage.read(kind, NAME) == CONTENT
     assert storage.size(kind, NAME) == len(CONTENT)
     assert [other for other in KINDS if other is not kind and list(storage.list(other))] == []
@@ -101,7 +102,7 @@ def test_the_config_has_no_name_and_is_written_once(storage):
     with pytest.raises(AlreadyStored):
         storage.write(FileKind.CONFIG, "", b"two")
     assert storage.read(FileKind.CONFIG) == b"one"
-    assert list(storage.list(FileKind.CONFIG)) == [("", 3)]
+    assert list(storage.list(FileKind.CONFIG)) == [("", 3)] and storage.names(FileKind.CONFIG) == {""}
 
 
 def test_what_is_not_there_is_not_stored(storage):
@@ -109,6 +110,18 @@ def test_what_is_not_there_is_not_stored(storage):
         with pytest.raises(NotStored):
             look(FileKind.SNAPSHOT, NAME)
     assert not storage.exists(FileKind.SNAPSHOT, NAME)
+
+
+def test_names_are_found_without_a_look_at_any_file(tmp_path):
+    storage = STORAGES["local"](tmp_path)
+    storage.create()
+    storage.write(FileKind.SNAPSHOT, NAME, CONTENT)
+    place = os.path.join(storage.path, FileKind.SNAPSHOT.value)
+    os.mkdir(os.path.join(place, "d" * 64))
+    os.symlink("nowhere", os.path.join(place, "e" * 64))  # a look would find that it leads nowhere
+    os.symlink("nowhere", os.path.join(place, f"{NAME}-tmp-1"))
+    assert storage.names(FileKind.SNAPSHOT) == {NAME, "e" * 64}
+    assert storage.names(FileKind.MARK) == frozenset(), "that directory is made with the first mark"
 
 
 def test_a_delete_can_be_repeated(storage):

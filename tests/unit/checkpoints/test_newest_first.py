@@ -91,3 +91,17 @@ def test_the_first_of_very_many_reads_the_end_of_the_notes_alone(store, tmp_path
     monkeypatch.setattr(store, "_ledger_backwards", counted)
     assert len(list(itertools.islice(store.newest_first(project), 5))) == 5
     assert len(read) == 5
+
+
+def test_what_is_noted_out_of_turn_is_found_without_the_packs_of_every_project(store, tmp_path, monkeypatch):
+    project = str(tmp_path / "one")
+    points(store, project, range(8))
+    everything = store.checkpoints(project)
+    spoiled(store, project, "turned")
+    with Store.open(store.directory) as fresh:
+        assert list(itertools.islice(fresh.newest_first(project), 5)) == everything[:5]
+        assert not fresh.objects._packs
+    monkeypatch.setattr("safekept.checkpoints.store.store._AHEAD", 3)  # then the commits say it
+    with Store.open(store.directory) as fresh:
+        assert list(fresh.newest_first(project)) == everything
+        assert fresh.objects._packs

@@ -80,7 +80,7 @@ def _touches(one: Operation, path: str) -> bool:
 
 def _doings(context: UserContext, home: str) -> list[Operation]:
     try:
-        found = read_log(context, LogRequest(most=None, home=home)).operations
+        found = read_log(context, LogRequest(most=None, home=home, counted=False)).operations
         return [one for one in found if one.verb in _DOINGS and one.outcome in _STORED]
     except JournalUnreadable:
         return []

@@ -243,7 +243,7 @@ def _of_journal(context: UserContext, request: EventRequest, told: Collection[st
     """What the stores do not tell by themselves: `told` are the verbs that they do."""
     place = request.home or request.project
     also = _OF_EVERY_HOME if request.home else ()
-    for one in read_log(context, LogRequest(most=None, home=place, unplaced=also)).operations:
+    for one in read_log(context, LogRequest(most=None, home=place, unplaced=also, counted=False)).operations:
         group = _VERBS.get(one.verb, (OTHER, ""))[0]
         stored = one.outcome in _STORED
         if stored and one.verb in told:

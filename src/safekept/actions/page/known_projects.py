@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 
@@ -22,7 +21,7 @@ def known_projects(context: UserContext) -> list[str]:
         return [one.project for one in project_summaries(context).projects]
     found: list[tuple[float, str]] = []
     for name in names:
-        directory = os.path.join(base, name)
+        directory = f"{base}/{name}"
         if path := _path(directory):
             found.append((_written(directory), path))
     return [path for _, path in sorted(found, key=lambda one: (-one[0], one[1]))]
@@ -37,9 +36,10 @@ def _listed(directory: str) -> set[str]:
 
 def _written(directory: str) -> float:
     """When its last checkpoint was noted."""
-    with contextlib.suppress(OSError):
-        return os.stat(os.path.join(directory, "ledger")).st_mtime
-    return 0.0
+    try:
+        return os.stat(f"{directory}/ledger").st_mtime
+    except OSError:
+        return 0.0
 
 
 @functools.lru_cache(maxsize=4096)
@@ -51,6 +51,6 @@ def _read(file: str) -> str:
 
 def _path(directory: str) -> str:
     try:
-        return _read(os.path.join(directory, "project"))
+        return _read(f"{directory}/project")
     except OSError:
         return ""

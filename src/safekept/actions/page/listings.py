@@ -23,7 +23,7 @@ _HOMES = 8
 
 @dataclass(frozen=True, slots=True)
 class _Remembered:
-    names: frozenset[tuple[str, str]]
+    names: tuple[frozenset[str], ...]  # of snapshots, of marks
     day: str  # a pin ends with a day
     listed: Sequence[Listed]
 
@@ -38,11 +38,7 @@ class Listings:
     def of_home(self, context: UserContext, home: str) -> Sequence[Listed]:
         """Everything of this home that is not forgotten, newest first. Raises what opening the vault does."""
         with open_vault(context) as repository:
-            names = frozenset(
-                (kind.value, name)
-                for kind in (FileKind.SNAPSHOT, FileKind.MARK)
-                for name, _ in repository.storage.list(kind)
-            )
+            names = tuple(map(repository.storage.names, (FileKind.SNAPSHOT, FileKind.MARK)))
             key, day = (repository.id, home), time.strftime("%Y-%m-%d")
             with self._lock:
                 known = self._known.get(key)

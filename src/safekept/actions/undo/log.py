@@ -6,7 +6,6 @@ counted and passed over; those of a later safekept are shown as far as they are 
 
 from __future__ import annotations
 
-import json
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -21,9 +20,8 @@ from safekept.core.records import dataclass
 from ..base.context import UserContext
 from ..base.operations.facts import AnyFacts
 from .operation import Operation, operation_of
+from .other_places import REMEMBERED, OtherPlaces, spelled
 
-#: Ids that are remembered: the lines of one operation are never so far apart.
-_REMEMBERED = 10_000
 #: After so many lines in a row that are too old, nothing younger is expected further up.
 _TOO_OLD = 2_000
 
@@ -45,6 +43,7 @@ class LogRequest:
     home: str = ""  # or a project
     unplaced: tuple[str, ...] = ()  # verbs that count for every place where they name none
     since: float = 0.0
+    counted: bool = True  # also lines of other places that cannot be read: then every line is taken apart
 
 
 @dataclass(slots=True)
@@ -77,7 +76,7 @@ def _newest(journal: Journal, request: LogRequest, reading: Reading) -> Iterator
         if record.operation in seen:
             continue  # an earlier line of an operation whose end was shown
         seen[record.operation] = None
-        if len(seen) > _REMEMBERED:
+        if len(seen) > REMEMBERED:
             seen.popitem(last=False)
         if request.verb and record.verb != request.verb:
             continue
@@ -97,8 +96,12 @@ def _newest(journal: Journal, request: LogRequest, reading: Reading) -> Iterator
 
 def _records(journal: Journal, request: LogRequest, reading: Reading) -> Iterator[Record]:
     old = 0
+    quick = request.home and not request.counted and not request.since  # for which lines are counted, too
+    others = OtherPlaces(journal, request.home, request.unplaced) if quick else None
     try:
-        for line in journal.lines_backwards(*_spelled(request.verb)):
+        for line in journal.lines_backwards(*spelled(request.verb)):
+            if others is not None and others.passes(line):
+                continue
             record = parse_line(line)
             if record is None:
                 reading.unreadable += 1
@@ -107,7 +110,7 @@ def _records(journal: Journal, request: LogRequest, reading: Reading) -> Iterato
             old = old + 1 if record.time < request.since else 0
             if old > _TOO_OLD:
                 return
-            if not old:
+            if not old and not (others is not None and others.ended(record)):
                 yield record
     except OSError as error:
         raise _unreadable(journal, error) from error
@@ -128,7 +131,7 @@ def find_operation(context: UserContext, word: str) -> Operation:
     found: dict[str, list[Record]] = {}
     fits = _fitting(word)
     try:
-        for line in context.journal.lines_backwards(*_spelled(word)):
+        for line in context.journal.lines_backwards(*spelled(word)):
             record = parse_line(line)
             if record is not None and fits(record.operation):
                 found.setdefault(record.operation, []).insert(0, record)
@@ -152,11 +155,6 @@ def find_operation(context: UserContext, word: str) -> Operation:
         next_steps=tuple(NextStep("log", (name,), before="See one of them:") for name in names[:5]),
         operations=names,
     )
-
-
-def _spelled(word: str) -> tuple[bytes, ...]:
-    """A word as a line of the journal has it."""
-    return (json.dumps(word)[1:-1].encode(),) if word else ()
 
 
 def _fitting(word: str) -> Callable[[str], bool]:

@@ -44,6 +44,9 @@ from .tree_state import Change, TreeReader, TreeState
 
 _LEDGER = "ledger"
 _PATH = "project"
+#: Lines of a ledger that a list reads ahead, in all, for what is not noted in its turn. Beyond that it asks
+#: the store, which looks at the packs of every project first.
+_AHEAD = 128
 
 
 class Store:
@@ -161,11 +164,14 @@ class Store:
         identity = project_id(project)
         ledger = self._ledger_backwards(identity)
         known: dict[tuple[str, str], Checkpoint] = {}
+        ahead = 0
         for name, commit in self.refs.newest_first(identity):
             while (name, commit) not in known and (noted := next(ledger, None)) is not None:
                 known.setdefault((noted.id, noted.commit), noted)
-                if noted.id < name:
-                    break  # it is not noted where it should be
+                if noted.id < name:  # it is not noted where it should be
+                    ahead += 1
+                    if ahead > _AHEAD:
+                        break
             checkpoint = known.pop((name, commit), None) or self._read_named(project, name, commit)
             if checkpoint is not None and checkpoint.project == project and checkpoint.id == name:
                 yield checkpoint

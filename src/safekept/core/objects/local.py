@@ -129,6 +129,16 @@ class LocalObjects(ObjectStore):
         except OSError as error:
             raise self._failed("list", error) from error
 
+    def names_in(self, prefix: str) -> Sequence[str]:
+        """The names of the files directly in a directory; no file is looked at."""
+        try:
+            with os.scandir(os.path.join(self.path, prefix)) as listing:
+                return [item.name for item in listing if not item.is_dir(follow_symlinks=False)]
+        except NOT_THERE:
+            return []
+        except OSError as error:
+            raise self._failed("list", error) from error
+
     def size(self, name: str) -> int:
         try:
             facts = os.stat(self._place(name))

@@ -108,6 +108,10 @@ class Storage(ABC):
     def list(self, kind: FileKind) -> Iterator[tuple[str, int]]:
         """Every file of a kind: its name and its size. A kind without a directory has no files."""
 
+    def names(self, kind: FileKind) -> frozenset[str]:
+        """The names alone, as cheaply as the place can say."""
+        return frozenset(name for name, _ in self.list(kind))
+
     @abstractmethod
     def size(self, kind: FileKind, name: str = "") -> int:
         """The size of one file; NotStored where there is none."""

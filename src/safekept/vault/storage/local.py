@@ -180,6 +180,11 @@ class LocalStorage(ObjectStorage):
         else:
             yield from self._listed(kind.value)
 
+    def names(self, kind: FileKind) -> frozenset[str]:
+        if kind in (FileKind.CONFIG, FileKind.PACK):
+            return super().names(kind)
+        return frozenset(filter(is_name, self._files.names_in(kind.value)))
+
     def _listed(self, directory: str) -> Sequence[tuple[str, int]]:
         found = self._files.in_directory(directory)
         return sorted((name, facts.st_size) for name, facts in found if facts is not None and is_name(name))
