@@ -136,6 +136,7 @@ _HEAVY = frozenset(
     {
         "setup",
         "backup",
+        "checkpoint",
         "import",
         "snapshot",
         "restore",

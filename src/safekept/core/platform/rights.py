@@ -99,12 +99,13 @@ def keep_freed_memory() -> None:
 
     Compressing and unpacking a gigabyte allocates and frees a megabyte some thousand times. By default the C
     library maps each anew and gives it back, and the system clears every page of it again and again (measured
-    on one gigabyte: an eighth of a backup and a tenth of an import). The peak is the same: it is what is in
-    use at once, and that is bounded by design. To be called once, before the first thread.
+    on one gigabyte: an eighth of a backup and a tenth of an import). What is larger, a pack of 16 MB above
+    all, is still mapped: it grows without being copied, and leaves no hole behind when it goes (measured on
+    the same gigabyte: 60 MB of holes). To be called once, before the first thread.
     """
     mallopt = function("mallopt") if sys.platform == "linux" else None
     if mallopt is not None:
-        mallopt(_MMAP_THRESHOLD, 32 << 20)
+        mallopt(_MMAP_THRESHOLD, 4 << 20)
         mallopt(_TRIM_THRESHOLD, 256 << 20)
         # What one thread frees, another takes: with an arena for each they would all keep their own.
         mallopt(_ARENA_MAX, 2)

@@ -154,6 +154,9 @@ def call_command(apart: bool) -> int:
         raise _bad("it is not an object")
     place = Place.load(dict(os.environ))
     if apart:
+        from safekept.core.platform.rights import keep_freed_memory
+
+        keep_freed_memory()  # it may be the first time that a project's hidden half is kept
         os.nice(10)
         place = replace(place, apart=True)
     outcome = protect(Call.from_dict(document), place)
