@@ -17,7 +17,7 @@ from support.home.homes import make_hermes_home
 from support.users.states import made, write
 from support.vault.snapshots import take
 
-NOT_LOOKED_AT = "Contents   of state.db not looked at: `safekept doctor`"
+NOT_LOOKED_AT = "Contents   of state.db in ~/.hermes not looked at: `safekept doctor`"
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_what_did_not_change_since_the_snapshot_is_not_read(state, say, monkeypa
     def refused(*_):
         raise AssertionError("read again")
 
-    monkeypatch.setattr("safekept.home.health.live_counts.count_rows", refused)
+    monkeypatch.setattr("safekept.home.health.live_counts.look_quickly", refused)
     monkeypatch.setattr("safekept.home.census.count_document", refused)
     monkeypatch.setattr("safekept.home.health.live_counts._UNSURE", -3600 * 10**9)
     assert "not looked at" not in say("status").out

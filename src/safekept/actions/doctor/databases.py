@@ -17,7 +17,16 @@ from safekept.core.errors import SafekeptError
 from safekept.core.finding import Finding
 from safekept.core.next_step import Step
 from safekept.core.sqlite.capture import CaptureOptions
-from safekept.home.health import Examination, HomeLoss, Recorded, Since, count_now, judge, summarize_losses
+from safekept.home.health import (
+    Examination,
+    HomeLoss,
+    Recorded,
+    Since,
+    count_now,
+    damage_text,
+    judge,
+    summarize_losses,
+)
 from safekept.home.layout import Layout
 from safekept.vault.care import SOUND, states_in
 from safekept.vault.format import BlobKind
@@ -123,8 +132,7 @@ def _judged(case: Case, home: str, layout: Layout, path: str, place: str) -> str
     if isinstance(found, HomeLoss):
         return found.text
     if found.state == "damaged":
-        lines = [line for line in found.detail.splitlines() if not line.startswith("***")]
-        return "; ".join(lines[:2]) or found.detail
+        return damage_text(found.detail)
     if found.state == "unverified" and found.detail:
         case.remarks.append(f"{path} could not be checked: {found.detail}")
     return found

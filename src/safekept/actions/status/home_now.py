@@ -27,7 +27,7 @@ from safekept.home.health import (
     summarize_losses,
 )
 from safekept.home.layout import Layout
-from safekept.vault.care import states_in_file
+from safekept.vault.care import SOUND, states_in_file
 from safekept.vault.snapshots import public_id
 
 from ..alarms.explained_losses import is_explained
@@ -79,6 +79,7 @@ class HomeNow:
     restore: tuple[str, ...] = ()  # what of it brings that back; nothing: the whole home
     census: Counts = field(default_factory=dict)  # what that snapshot counted
     unread: tuple[str, ...] = ()  # settings and databases that changed since, and that were not looked into
+    unchecked: tuple[str, ...] = ()  # other databases that changed since they were last found sound
     #: Within the ordinary, and worth a line: a look through the week, made when it is shown.
     fewer: Callable[[], tuple[Fewer, ...]] = tuple
 
@@ -102,6 +103,11 @@ class StoredHome:
         if listed is not None:
             return states_in_file(listed.snapshot)
         return self.coverage.databases or {} if self.coverage else {}
+
+    def sound_at(self, newest: LastSnapshot) -> dict[str, float]:
+        """When each database was last checked and found sound."""
+        found = {path: newest.time for path, state in self.databases(newest).items() if state == SOUND}
+        return found | {path: when for path, (state, when) in self.checked.items() if state == SOUND}
 
     def places_back(self, layout: Layout, lost: LossSummary) -> tuple[str, ...]:
         """What brings back what is lost: those of its places that the snapshot has."""
@@ -132,7 +138,8 @@ def now_beside(
         return is_explained(context, home, layout, one, counted)
 
     databases = {**stored.databases(newest), **stored.damaged}
-    noise, lost, unread, counts = look_now(home, layout, databases, census, excused, since, isolated=isolated)
+    quick = QuickLook(home, layout, since, isolated, stored.sound_at(newest))
+    bad, lost, unchecked, counts = look_now(quick, databases, census, excused)
     gaps = stored.coverage.of(Outcome.DAMAGED) if stored.coverage else ()
     reasons = {gap.path: gap.reason for gap in gaps}
 
@@ -144,18 +151,19 @@ def now_beside(
     found = [
         DamagedDatabase(
             path,
-            noise.get(path) or reasons.get(path, ""),
+            bad.get(path) or reasons.get(path, ""),
             (stored.damaged.get(path) or sound_database(stored.shown, path))[:8],
-            mended=path not in noise
+            mended=path not in bad
             and os.path.isfile(os.path.join(home, path))
             and path in stored.damaged
             and (mended(path) or "should be a database" in reasons.get(path, "")),
         )
-        for path in dict.fromkeys((*stored.damaged, *noise))
+        for path in dict.fromkeys((*stored.damaged, *bad))
     ]
     fewer = partial(fewer_lately, context, home, counts, excused, time)
     places = stored.places_back(layout, lost)
-    return HomeNow(tuple(found), lost, newest.short, places, census, unread, fewer)
+    unread = tuple(path for path in quick.unread if path not in bad)
+    return HomeNow(tuple(found), lost, newest.short, places, census, unread, unchecked, fewer)
 
 
 def falls_of(before: Counts, after: Counts, *, whole: bool = True) -> tuple[Shrinkage, ...]:
@@ -164,33 +172,29 @@ def falls_of(before: Counts, after: Counts, *, whole: bool = True) -> tuple[Shri
 
 
 def look_now(
-    home: str,
-    layout: Layout,
-    databases: Iterable[str],
-    census: Counts,
-    excused: Callable[[Shrinkage], bool],
-    since: float,
-    *,
-    isolated: bool = False,
+    quick: QuickLook, databases: Iterable[str], census: Counts, excused: Callable[[Shrinkage], bool]
 ) -> tuple[dict[str, str], LossSummary, tuple[str, ...], Counts]:
-    """Files that are no databases any more, what is lost, what was not read, and what there is.
+    """Databases that are damaged, or none any more; what is lost; which were not checked; what there is.
 
-    `excused`: whether a fall is no loss. `since`: when `census` was counted.
+    `excused`: whether a fall is no loss. What was not read at all, `quick` knows.
     """
+    home, layout = quick.home, quick.layout
     try:
         owner = os.stat(home).st_uid
     except OSError:
         return {}, LossSummary(), (), {}
+    known = [path for path in databases if layout.database(path)]
     if os.geteuid() == 0 and owner != 0:
         # Root opens nothing in other people's homes by itself.
-        return {}, LossSummary(), tuple(path for path in databases if layout.database(path)), {}
-    known = [path for path in databases if layout.database(path)]
-    noise = no_databases(home, layout, known, isolated=isolated)
-    quick = QuickLook(home, layout, since, isolated)
+        quick.unread.extend(known)
+        return {}, LossSummary(), (), {}
+    bad = no_databases(home, layout, known, isolated=quick.isolated)
     after = count_now(home, layout, census, quick)
     falls = [one for one in falls_of(census, after) if not excused(one)]
-    unread = tuple(path for path in quick.unread if path not in noise)
-    return noise, summarize_losses(falls, census, after), unread, after
+    damaged, unchecked = quick.check(path for path in known if path not in bad)
+    bad |= damaged
+    unchecked = [path for path in unchecked if path not in quick.unread]
+    return bad, summarize_losses(falls, census, after), tuple(unchecked), after
 
 
 def fewer_lately(

@@ -104,6 +104,7 @@ class HomeStatus:
             "last_drill": receipt_facts(self.drill),
             "not_covered": self.coverage.as_dict() if self.coverage else None,
             "not_looked_at": list(self.now.unread),
+            "not_checked": list(self.now.unchecked),
             "fewer": [one.as_dict() for one in self.now.fewer()],
             "leftovers": [one.as_dict() for one in self.leftovers],
             "alarms": [one.as_dict() for one in self.alarms],

@@ -48,6 +48,8 @@ def show_verdict(screen: Screen, status: Status) -> None:
     verdict = status.verdict
     screen.headline(verdict.text, fg="red" if verdict.alarm else _COLOURS[verdict.level])
     screen.facts("Next", verdict.next[:_STEPS])
+    for home in status.homes:
+        _show_unseen(screen, home)
     # On the third rung the first reason is what is missing for the fourth, and is reported by its step.
     # Of a kit, no step says what is wrong with it.
     more = verdict.reasons[1:]
@@ -59,6 +61,18 @@ def show_verdict(screen: Screen, status: Status) -> None:
         screen.fact("", f"… and {len(more) - _REASONS:,} more")
     if more:
         screen.fact("", NextStep("doctor", before="What to do about each:"))
+
+
+def _show_unseen(screen: Screen, home: HomeStatus) -> None:
+    """What the verdict does not rest on stands beside it: it may be as well as it was, or not."""
+    for paths, how in (
+        (home.now.unread, "not looked at"),
+        (home.now.unchecked, "not checked since it changed"),
+    ):
+        if paths:
+            more = f" and {len(paths) - 1:,} more" if len(paths) > 1 else ""
+            before = f"of {path_text(paths[0])}{more} in {screen.path(home.home)} {how}:"
+            screen.fact("Contents", NextStep("doctor", home.named, before=before))
 
 
 def show(screen: Screen, status: Status) -> None:
@@ -134,9 +148,6 @@ def _show_home(screen: Screen, status: Status, home: HomeStatus) -> None:
     for fewer in home.now.fewer():
         before = f"{path_text(fewer.fall.text)} since snapshot {fewer.snapshot}:"
         screen.fact("Fewer", NextStep("snapshot diff", (fewer.snapshot, *home.named), before=before))
-    if unread := home.now.unread:
-        what = screen.path(unread[0]) + (f" and {len(unread) - 1:,} more" if len(unread) > 1 else "")
-        screen.fact("Contents", NextStep("doctor", home.named, before=f"of {what} not looked at:"))
     _show_gaps(screen, home)
     _show_lean(screen, home.coverage.lean if home.coverage else {})
     for one in home.leftovers:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .check import verify
     from .fold import DatabaseDamaged
     from .format import HEADER, SIDECARS, is_database
-    from .hold.rows import count_rows
+    from .hold.rows import look_quickly
     from .holders import Holder
     from .restore import DatabaseHeld, DatabaseLocked, Watch, restore_into, watching
 
@@ -24,7 +24,7 @@ __getattr__ = doors(
         "check": "verify",
         "fold": "DatabaseDamaged",
         "format": "HEADER SIDECARS is_database",
-        "hold.rows": "count_rows",
+        "hold.rows": "look_quickly",
         "holders": "Holder",
         "restore": "DatabaseHeld DatabaseLocked Watch restore_into watching",
     },

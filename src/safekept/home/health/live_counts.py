@@ -1,8 +1,9 @@
 """A quick look at a home: does it still have what its last snapshot counted, and are its databases databases?
 
 This is done each time the status is asked for. Settings and databases are read only where they changed
-since the snapshot, and what takes too long for that, or is locked, is named as not read. Unknown is never
-zero: what is a link or cannot be read says nothing about loss.
+since the snapshot, and what takes too long for that, or is locked, is named as not read. Databases that
+changed since they were last found sound are checked, or named as not checked. Unknown is never zero: what is
+a link or cannot be read says nothing about loss.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from safekept.core.files.small import read_regular, read_start
 from safekept.core.records import dataclass
-from safekept.core.sqlite import count_rows
+from safekept.core.sqlite import look_quickly
 from safekept.core.sqlite.format import HEADER
 
 from ..layout.layout import Layout
@@ -23,10 +25,15 @@ from ..layout.patterns import Matcher
 from ..layout.rules import Count
 from .loss_rules import Counts, literal_places
 
+if TYPE_CHECKING:
+    from safekept.core.entries import DatabaseFacts
+
 #: So many names below one place are looked at.
 _MOST = 4000
 #: Seconds that all databases of a home may take: counting the rows of one takes a millisecond or two.
 _SECONDS = 0.1
+#: Seconds that the checks of all of them may take, and the size beyond which one would take longer.
+_SECONDS_TO_CHECK, _LARGEST_CHECKED = 0.5, 64 << 20
 #: Settings beyond this take longer to understand than a quick look may.
 _LARGEST_SETTINGS = 64 << 10
 #: Clocks of files tick slowly, some once a second: what changed shortly before a snapshot may be younger.
@@ -45,39 +52,77 @@ class QuickLook:
     layout: Layout
     since: float  # what did not change after that has the counts that it had
     isolated: bool = False  # this process may have databases open: none is opened here
+    sound: Mapping[str, float] = field(default_factory=dict)  # database -> when it was last found sound
     unread: list[str] = field(default_factory=list)  # settings and databases that changed and were not read
     _left: float = _SECONDS
-    _rows: dict[str, dict[str, int] | None] = field(default_factory=dict)
+    _left_to_check: float = _SECONDS_TO_CHECK
+    _facts: dict[str, DatabaseFacts | None] = field(default_factory=dict)
 
-    def unchanged(self, path: str) -> bool:
+    def unchanged(self, path: str, since: float | None = None) -> bool:
         """Whether a file is as it was then. The time of its last change cannot be set back."""
+        since = self.since if since is None else since
         for name in (path, path + "-wal"):
             facts = _look(os.path.join(self.home, name))
             if facts is None:
                 continue
             changed = max(facts.st_mtime_ns, facts.st_ctime_ns)
             unsure = _UNSURE if facts.st_ctime_ns % 1_000_000_000 else _UNSURE_BY_SECONDS
-            if changed > self.since * 1e9 - unsure:
+            if changed > since * 1e9 - unsure:
                 return False
         return True
 
     def rows(self, path: str, name: str) -> int:
-        """How many rows a class has in a database; all classes of one are asked for at once."""
-        if path not in self._rows:
+        """How many rows a class has in a database."""
+        facts = self.look(path)
+        if facts is not None and facts.state == "damaged":
+            raise _Unknown(path)  # that is the news, and not how much of it can still be read
+        count = facts.counts.get(name) if facts is not None else None
+        if count is None:
+            raise self.not_read(path)
+        return count
+
+    def look(self, path: str) -> DatabaseFacts | None:
+        """What is to be had quickly of a database, asked for once; None: nothing."""
+        if path not in self._facts:
             queries = {
                 count.name: count.query
                 for count, matcher in self.layout.counted
                 if count.kind == "query" and matcher.covers(path)
             }
-            began = time.monotonic()
-            may = not self.isolated and self._left > 0
             full = os.path.join(self.home, path)
-            self._rows[path] = count_rows(full, queries, self._left) if may else None
-            self._left -= time.monotonic() - began
-        found = self._rows[path]
-        if found is None:
-            raise self.not_read(path)
-        return found[name]
+            check = not self._known_sound(path) and _size(full) <= _LARGEST_CHECKED
+            check = check and self._left_to_check > 0
+            left = self._left_to_check if check else self._left
+            began = time.monotonic()
+            may = not self.isolated and left > 0
+            self._facts[path] = look_quickly(full, queries, left, check) if may else None
+            if check:
+                self._left_to_check -= time.monotonic() - began
+            else:
+                self._left -= time.monotonic() - began
+        return self._facts[path]
+
+    def check(self, paths: Iterable[str]) -> tuple[dict[str, str], list[str]]:
+        """Those that are damaged now, with what is wrong, and those of which that is not known.
+
+        One that is as it was when it was found sound is not looked at again.
+        """
+        damaged, unchecked = dict[str, str](), list[str]()
+        for path in paths:
+            facts = _look(os.path.join(self.home, path))
+            if facts is None or not stat.S_ISREG(facts.st_mode) or not facts.st_size:
+                continue
+            if path not in self._facts and self._known_sound(path):
+                continue
+            found = self.look(path)
+            if found is not None and found.state == "damaged":
+                damaged[path] = damage_text(found.detail)
+            elif (found is None or found.state != "sound") and not self._known_sound(path):
+                unchecked.append(path)
+        return damaged, unchecked
+
+    def _known_sound(self, path: str) -> bool:
+        return path in self.sound and self.unchanged(path, self.sound[path])
 
     def not_read(self, path: str) -> _Unknown:
         if path not in self.unread:
@@ -128,6 +173,17 @@ def no_databases(
 
             found[path] = not_a_database(path, facts.st_size, head).text
     return found
+
+
+def damage_text(detail: str) -> str:
+    """What a check said of a damaged database, in one line."""
+    lines = [line for line in detail.splitlines() if not line.startswith("***")]
+    return "; ".join(lines[:2]) or detail
+
+
+def _size(full: str) -> int:
+    facts = _look(full)
+    return facts.st_size if facts is not None else 0
 
 
 def _beginning(full: str, isolated: bool) -> bytes:

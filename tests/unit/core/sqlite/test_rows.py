@@ -9,7 +9,7 @@ import sqlite3
 
 import pytest
 
-from safekept.core.sqlite import count_rows
+from safekept.core.sqlite import look_quickly
 from support.home.database_holder import held
 
 ITEMS = {"items": "SELECT count(*) FROM item"}
@@ -24,6 +24,12 @@ def path(tmp_path, request):
         database.execute(f"pragma journal_mode={request.param}")
         database.executescript("create table item (x); insert into item values (1), (2), (3);")
     return str(path)
+
+
+def count_rows(path, queries, seconds):
+    """The answers; None where one is missing."""
+    found = look_quickly(path, queries, seconds)
+    return None if found is None or None in found.counts.values() else found.counts
 
 
 def around(path):
@@ -81,3 +87,27 @@ def test_what_is_no_file_is_unknown(tmp_path, make):
 
 def test_a_table_that_is_gone_is_unknown_and_not_empty(path):
     assert count_rows(path, {"other": "SELECT count(*) FROM other"}, PLENTY) is None
+
+
+def test_one_that_is_not_asked_to_be_checked_is_not_called_sound(path):
+    assert look_quickly(path, ITEMS, PLENTY).state == "unverified"
+    assert look_quickly(path, ITEMS, PLENTY, True).state == "sound"
+    assert look_quickly(path, {}, PLENTY, True).state == "sound"
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_damage_that_a_count_meets_is_damage_whether_a_check_was_asked_for_or_not(path, check):
+    with open(path, "r+b") as file:
+        file.seek(4096)
+        file.write(bytes(4096))
+    before = around(path)
+    found = look_quickly(path, ITEMS, PLENTY, check)
+    assert found.state == "damaged" and found.detail
+    assert around(path) == before
+
+
+def test_a_check_for_which_writers_would_wait_is_left_to_the_doctor(path, monkeypatch):
+    monkeypatch.setattr("safekept.core.sqlite.hold.pin.COPY_UNDER_LOCK", 0)
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        (mode,) = database.execute("pragma journal_mode").fetchone()
+    assert look_quickly(path, ITEMS, PLENTY, True).state == ("sound" if mode == "wal" else "unverified")

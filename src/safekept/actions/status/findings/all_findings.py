@@ -60,7 +60,7 @@ def every_finding(
         *of_journal(*journal),
         *of_vault(vault, destinations),
         *(one for home in homes for one in of_home(home, alarms, stale_hours, now, vault.state != SHUT)),
-        *of_hosts(hosts, now),
+        *of_hosts(hosts, now, homes),
         *of_unkept_homes(unkept, used),
         *of_schedule(schedule or ScheduleStatus(), homes, now),
         *of_projects(projects or ProjectSummaries("")),

@@ -15,7 +15,7 @@ from safekept.core.finding import MEANT, NOTE, PARTLY, Finding, Repair
 from safekept.core.next_step import NextStep, Step
 
 from ..home_status import HomeStatus
-from ..host_status import GONE, SWITCHED_OFF, HostStatus
+from ..host_status import GONE, SWITCHED_OFF, UNREADABLE, HostStatus
 from ..project_summaries import ProjectSummaries, ProjectSummary
 from ..schedule_status import ScheduleStatus
 
@@ -104,7 +104,7 @@ def _old_path(schedule: ScheduleStatus, homes: Sequence[HomeStatus]) -> Finding:
     )
 
 
-def of_hosts(hosts: Iterable[HostStatus], now: float) -> Iterator[Finding]:
+def of_hosts(hosts: Iterable[HostStatus], now: float, homes: Sequence[HomeStatus] = ()) -> Iterator[Finding]:
     """What a person believes to be at work and is not; what they switched off themselves is no reason."""
     for host in hosts:
         connect = host.connecting()
@@ -119,8 +119,11 @@ def of_hosts(hosts: Iterable[HostStatus], now: float) -> Iterator[Finding]:
             yield Finding("host-not-connected", level, text, (host.found,), (connect,), declinable=meant)
         elif host.places and host.unconnected:
             yield _of_profiles(host)
+        ruined = [one.place for one in host.places if one.trouble == UNREADABLE]
         for kind, text, step in host.troubles:
             steps: tuple[Step, ...] = (step,)
+            if kind == UNREADABLE:
+                steps = (*_brought_back(ruined.pop(0), homes), step)
             if kind == GONE and isinstance(step, NextStep):
                 words = (*step.arguments, "--remove")
                 steps = (step, NextStep("connect", words, before="Or, where that is meant:"))
@@ -148,6 +151,24 @@ def _of_profiles(host: HostStatus) -> Finding:
     return Finding(
         "profile-not-connected", PARTLY, text, (), fix, declinable=f"profile-not-connected:{host.host}"
     )
+
+
+def _brought_back(place: str, homes: Sequence[HomeStatus]) -> Iterator[Step]:
+    """What brings settings back that cannot be read any more, where a snapshot of their home has them."""
+    for home in homes:
+        path = os.path.relpath(place, home.home)
+        if home.whole is None or path.startswith(".."):
+            continue
+        try:
+            later = os.lstat(place).st_ctime > home.whole.time
+        except OSError:
+            continue
+        words = (path, *home.named)
+        if later:  # the snapshot is older than what is wrong with it
+            yield NextStep("snapshot restore", (home.whole.short, *words), before="Bring it back:")
+        else:
+            yield NextStep("history", words, before="See every version of it:")
+        return
 
 
 def _of_unkept(host: HostStatus, now: float) -> Iterator[Finding]:
