@@ -222,19 +222,16 @@ def test_deeper_databases_are_looked_at_and_one_that_was_never_used_is_no_damage
     assert one.text == f"cron/executions.db in {home} is damaged"
 
 
-def test_an_alarm_does_not_advise_a_database_that_nobody_verified(here, home):
+def test_an_alarm_that_brings_back_a_database_says_that_nobody_verified_it_there(here, home):
     from safekept.actions.alarms.alarms import Alarm, raise_alarm
 
     first = take(here, home, check="never").id
-    command = f"safekept snapshot restore {first[:8]} state.db memories --yes"
+    command = f"safekept snapshot restore {first[:8]} state.db memories"
     alarm = Alarm(home=home, kind="loss", text="messages 40 → 2", restore=(command,), pinned=first)
     raise_alarm(here, alarm)
     (one,) = found(here, "alarm-loss")
-    assert step_text(one.fix[0]) == (
-        f"state.db was not verified in {first[:8]}; "
-        f"prove it before you restore it: `safekept drill {first[:8]}`"
-    )
-    assert command not in str(one)
+    assert f"`{command}`" in step_text(one.fix[0]), "as the status says it"
+    assert f"state.db was not verified in {first[:8]}; a drill of it would tell" in one.evidence
 
 
 # locks

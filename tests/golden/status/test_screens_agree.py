@@ -242,3 +242,16 @@ def test_one_that_was_mended_by_hand_is_gone_at_the_next_look_of_the_doctor_or_a
     assert [one["code"] for one in of_status(say)] == ["damaged-when-stored"]
     assert say("snapshot").code == 0
     assert of_status(say) == []
+
+
+def test_a_loss_has_one_way_back_on_every_screen_also_where_the_database_was_not_verified(here, home, say):
+    short = take(here, home, check="never").id[:8]
+    with contextlib.closing(sqlite3.connect(os.path.join(home, "state.db"))) as database:
+        database.execute("DELETE FROM sessions")
+        database.commit()
+    forget_memories(home)
+    (of_status_now,), (of_doctor_now,) = of_status(say), of_doctor(say)
+    assert told([of_status_now]) == told([of_doctor_now])
+    restores = [one.split()[2:] for one in of_doctor_now["commands"] if one.startswith("snapshot restore")]
+    assert [(words[0], set(words[1:])) for words in restores] == [(short, {"state.db", "memories"})]
+    assert f"state.db was not verified in {short}; a drill of it would tell" in of_doctor_now["evidence"]

@@ -1,7 +1,8 @@
 """Counts of a home that fell for a known reason, and raise no alarm:
 
 * A restore went back to an older state. The journal has what that state counted; whatever is gone beyond
-  it is judged as ever.
+  it is judged as ever. It has no counts of a state that a restore, an import or an undo stored by itself:
+  going back to that may bring back the very loss that was mended, so it excuses nothing.
 * safekept was disconnected, and took its own out of the settings. The journal has how each file was left;
   only while a file is still so is the fall ours.
 """
@@ -33,7 +34,7 @@ def is_explained(context: UserContext, home: str, layout: Layout, fall: Shrinkag
 
 
 def _gone_back(context: UserContext, home: str, layout: Layout, fall: Shrinkage, since: float) -> bool:
-    """Whether a restore since then, not undone, brought back a state that has no more than is there now."""
+    """Whether the last restore of it since then, not undone, brought back no more than is there now."""
     places, undone = places_of(layout, fall), set[str]()
     try:
         for entry in context.journal.backwards(RestoreFacts.verb, UndoFacts.verb):
@@ -47,8 +48,12 @@ def _gone_back(context: UserContext, home: str, layout: Layout, fall: Shrinkage,
             work = RestoreFacts.read(entry)
             counted = (work.counts or {}).get(fall.profile) if work.home == home else None
             count = counted.get(fall.name) if isinstance(counted, Mapping) else None
-            if isinstance(count, int) and count <= fall.after and _covered(places, work.only or ()):
+            if work.home != home or work.home_point or not _covered(places, work.only or ()):
+                continue
+            if isinstance(count, int) and count <= fall.after:
                 return True
+            if places or not work.only:
+                return False  # what it brought back is what an older one had brought no more
     except OSError:
         pass
     return False

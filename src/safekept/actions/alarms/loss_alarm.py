@@ -22,7 +22,7 @@ from safekept.vault.tags import PRE_CHANGE, PRE_IMPORT, PRE_RESTORE
 
 from ..base.context import HomeRef, UserContext
 from ..base.operations.homes import SnapshotFacts
-from .alarms import LOSS, RAISED, Alarm, end_losses, open_alarms, read_alarm
+from .alarms import LOSS, RAISED, Alarm, end_losses, losses_in_snapshots, open_alarms, read_alarm
 from .explained_losses import is_explained
 from .ways_back import holds_again, places_kept, restore_commands
 
@@ -204,14 +204,22 @@ def _counts_for(entry: Record, home: str) -> bool:
 
 
 def _said(context: UserContext, home: str, fall: Shrinkage, since: float) -> bool:
-    """Whether a notice of this very fall was sent after it was last counted: a guard, for example."""
+    """Whether a notice of this very fall was sent after it was last counted: a guard, for example.
+
+    One of a loss that came back is over: what is gone again is another loss.
+    """
+    back = {one.id for one in losses_in_snapshots(context, home) if one.back_since or one.back_in}
     for entry in context.journal.backwards(RAISED):
         if entry.time < since:
             return False
         alarm = read_alarm(entry)
-        if alarm.home == home and any(
-            (one.profile, one.name) == (fall.profile, fall.name) and one.after <= fall.after
-            for one in alarm.losses
+        if (
+            alarm.home == home
+            and alarm.id not in back
+            and any(
+                (one.profile, one.name) == (fall.profile, fall.name) and one.after <= fall.after
+                for one in alarm.losses
+            )
         ):
             return True
     return False

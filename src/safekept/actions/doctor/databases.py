@@ -33,10 +33,12 @@ from safekept.vault.format import BlobKind
 from safekept.vault.repo import Repository, find_lost_packs
 from safekept.vault.tags import proven_at
 
+from ..alarms.alarms import losses_in_snapshots
 from ..alarms.explained_losses import is_explained
 from ..base.scratch import scratch
 from ..drill.receipts import ARCHIVE, read_receipts
 from ..snapshots.listing import Listed, list_home
+from ..snapshots.soundness import advised_for
 from ..snapshots.stored_home import open_stored
 from ..status.findings.losses import STOP_FIRST, damaged_when_stored, database_damaged, lost_since
 from ..status.home_now import DamagedDatabase, falls_of
@@ -179,7 +181,7 @@ def _without_generation(case: Case, home: str, path: str) -> tuple[tuple[Step, .
 
 
 def _generations(case: Case, home: str, paths: list[str]) -> dict[str, tuple[Listed, str]]:
-    """For each path the newest snapshot that has it verified and whole, and what verified it."""
+    """For each path the best snapshot that has it verified and whole, and what verified it."""
     found: dict[str, tuple[Listed, str]] = {}
     if case.status.vault.state != OPEN:
         return found
@@ -187,18 +189,15 @@ def _generations(case: Case, home: str, paths: list[str]) -> dict[str, tuple[Lis
         with open_vault(case.context) as repository:
             repository.index.doubt(find_lost_packs(repository.storage, repository.index))
             states = states_in(repository)
-            for one in list_home(repository, home).shown:
-                known = states(one.snapshot)
-                for path in paths:
-                    if path in found:
-                        continue
-                    proof = "checked and sound" if known.get(path) == SOUND else ""
+            shown, losses = list_home(repository, home).shown, losses_in_snapshots(case.context, home)
+            for path in paths:
+                for one in advised_for(shown, (path,), losses):
+                    proof = "checked and sound" if states(one.snapshot).get(path) == SOUND else ""
                     if not proof and proven_at(one.snapshot) is not None:
                         proof = "proven by a drill"
                     if proof and _whole(case, repository, one, path):
                         found[path] = one, proof
-                if len(found) == len(paths):
-                    break
+                        break
     except (SafekeptError, OSError) as error:
         case.remarks.append(f"the vault could not be asked for verified generations: {error}")
     return found

@@ -1,6 +1,6 @@
 """What the verdict of `status` rests on, in the same words and with the same weight.
 
-A step that would restore a database is looked at more closely: one that was not verified is proven first.
+Of a step that would restore a database that was not verified there, that is said as well.
 What the doctor looks at with its own eyes (databases, clocks) it says itself.
 """
 
@@ -23,18 +23,17 @@ def look_at_protection(case: Case) -> Iterator[Finding]:
     for one in case.status.verdict.findings:
         if one.code in _OWN or (one.evidence and one.evidence[0].startswith("the doctor found this")):
             continue
-        yield replace(one, fix=tuple(_verified(case, one.home, step) for step in one.fix))
+        doubts = [doubt for step in one.fix if (doubt := _not_verified(case, one.home, step))]
+        yield replace(one, evidence=(*one.evidence, *doubts))
 
 
-def _verified(case: Case, home: str, step: Step) -> Step:
-    """The same step, unless it would restore a database that was not verified: that is proven first."""
+def _not_verified(case: Case, home: str, step: Step) -> str:
+    """Which databases a step would restore that were not verified there; "" where it does nothing like it."""
     if isinstance(step, str) or step.verb != "snapshot restore" or not step.arguments:
-        return step
+        return ""
     snapshot, *rest = step.arguments
     paths = [word for word in rest if not word.startswith("-")]
     doubtful = unverified_databases(case, home, snapshot, paths)
     if not doubtful:
-        return step
-    names = ", ".join(doubtful)
-    before = f"{names} was not verified in {snapshot}; prove it before you restore it:"
-    return case.command("drill", snapshot, home=home, before=before)
+        return ""
+    return f"{', '.join(doubtful)} was not verified in {snapshot}; a drill of it would tell"

@@ -219,7 +219,7 @@ def subject_of(
         damage=damage + unreadable,
         unreadable=tuple(path for path, _ in unreadable if not path.startswith(".safekept")),
         snapshot=None if context.places.source_vault else chosen.snapshot,
-        older=_older(listing, chosen),
+        older=_older(context, listing, chosen),
     )
     _look_up(repository, chosen.snapshot, subject)
     return subject
@@ -265,14 +265,15 @@ def _root_mode(source: Any) -> int | None:
     return node.mode if node is not None else None
 
 
-def _older(listing: Listing, chosen: Listed) -> str:
+def _older(context: UserContext, listing: Listing, chosen: Listed) -> str:
     """The next older one of the whole home that may be tried instead; one that is sound, if any is."""
-    from ..snapshots.soundness import sound_ones
+    from ..alarms.alarms import losses_in_snapshots
+    from ..snapshots.soundness import advised_for, sound_ones
 
-    older = [
-        one for one in listing.shown if one.snapshot.time_ns < chosen.snapshot.time_ns and not one.partial
-    ]
-    found = next(sound_ones(older), None) or next(iter(older), None)
+    losses = losses_in_snapshots(context, listing.home)
+    every = (*sound_ones(listing.shown, losses), *advised_for(listing.shown, ("",), losses))
+    older = (one for one in every if one.snapshot.time_ns < chosen.snapshot.time_ns and not one.partial)
+    found = next(older, None)
     return found.short if found else ""
 
 

@@ -31,7 +31,7 @@ from ..base.own_places import refuse_unsafe_target
 from ..base.recovery import recover_interrupted
 from ..base.scope import damaged_in, losses, removal_scope, targets_of, within, without_removal
 from ..snapshots.choosing import MACHINE_GONE, choose, latest_to_restore, usual_ones
-from ..snapshots.listing import Listed, Listing, list_home
+from ..snapshots.listing import UNDO_POINTS, Listed, Listing, list_home
 from ..snapshots.soundness import Doubt, is_named, reasons_against, sound_ones
 from ..snapshots.stored_home import (
     NotAHome,
@@ -131,7 +131,8 @@ class PreparedRestore(PreparedLanding):
     def carry_out(self, listener: Listener = silent) -> LandingResult:
         """Keep what is there, stage, prove, swap in; journalled either way."""
         plan = self.plan
-        counts = (self.manifest or {}).get("census")
+        # A state that a restore stored by itself is on no list: whoever brings less back by it hears of that.
+        counts = None if self.chosen.kind in UNDO_POINTS else (self.manifest or {}).get("census")
         work = RestoreFacts(
             snapshot=self.chosen.id,
             exact=self.request.exact,

@@ -153,7 +153,7 @@ def _create(
         kept = alarm is None or bool(alarm.pinned)
         if account.complete and request.retention and kept:
             forgotten = _let_go(request, repository, listener)
-        sound = _sound(repository, request.place, account.remarks)
+        sound = _sound(context, repository, request.place, account.remarks)
     seconds = time.monotonic() - began
     databases = {path: one.as_dict() for path, one in account.databases.items()}
     work.snapshot = stored.snapshot.id  # a new one: no rewriting has given it another
@@ -304,17 +304,21 @@ def _store(
     return stored, source
 
 
-def _sound(repository: Repository, place: HomeRef, remarks: list[Remark]) -> dict[str, str]:
+def _sound(
+    context: UserContext, repository: Repository, place: HomeRef, remarks: list[Remark]
+) -> dict[str, str]:
     """Who has each database sound that is damaged now; nothing is looked for where none is."""
     damaged = [one.path for one in remarks if one.outcome is Outcome.DAMAGED]
     if not damaged:
         return {}
+    from ..alarms.alarms import losses_in_snapshots
     from .listing import list_home
     from .soundness import sound_database
 
     with contextlib.suppress(SafekeptError, OSError):  # the snapshot is stored; advice must not cost it
         shown = list_home(repository, place.home, named=place.named).shown
-        return {path: sound_database(shown, path) for path in damaged}
+        losses = losses_in_snapshots(context, place.home)
+        return {path: sound_database(shown, path, losses) for path in damaged}
     return {}
 
 

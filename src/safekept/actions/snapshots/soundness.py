@@ -79,11 +79,28 @@ def sound_ones(every: Sequence[Listed], alarms: Iterable[Alarm] = ()) -> Iterato
     yield from unchecked
 
 
-def sound_database(every: Iterable[Listed], path: str) -> str:
-    """The id of the newest snapshot that has this database checked and sound; "" where none has."""
+def advised_for(every: Sequence[Listed], paths: Sequence[str], alarms: Iterable[Alarm] = ()) -> list[Listed]:
+    """Those from which these paths may be advised, best first: the newest, and behind them the ones that
+    were taken after a loss in one of them, or that come from the future.
+
+    What a restore, an import or an undo stored by itself is none of them: it holds what was just left.
+    """
+    losses = _Losses(every, alarms)
+
+    def has_lost(one: Listed) -> bool:
+        known = [alarm for alarm, _ in losses.of(one)]
+        return any(not alarm.paths or any(_touches(path, alarm.paths) for path in paths) for alarm in known)
+
+    usual = [one for one in every if one.kind not in UNDO_POINTS]
+    return sorted(usual, key=lambda one: (has_lost(one), one.future))
+
+
+def sound_database(every: Sequence[Listed], path: str, alarms: Iterable[Alarm] = ()) -> str:
+    """The id of the best snapshot that has this database checked and sound; "" where none has."""
     from safekept.vault.care import SOUND, states_in_file
 
-    return next((one.id for one in every if states_in_file(one.snapshot).get(path) == SOUND), "")
+    advised = advised_for(every, (path,), alarms)
+    return next((one.id for one in advised if states_in_file(one.snapshot).get(path) == SOUND), "")
 
 
 def reasons_against(

@@ -20,8 +20,10 @@ from safekept.vault.read import HomeSource, StoredRoot, shallow_paths, snapshot_
 from safekept.vault.repo import Repository
 from safekept.vault.tags import layout_of
 
+from ..alarms.alarms import losses_in_snapshots
 from ..base.context import HomeRef, UserContext
 from .listing import Listed, Listing, is_of
+from .soundness import advised_for
 
 #: How far below the root of a foreign snapshot a home is looked for, its own markers included.
 _DEPTH = 12
@@ -109,14 +111,23 @@ def light_source(
 def newest_with(
     context: UserContext, repository: Repository, listing: Listing, place: HomeRef, paths: Sequence[str]
 ) -> Listed | None:
-    """The newest snapshot of a home that has all of these paths."""
-    for one in listing.of_home:
+    """The best snapshot of a home that has all of these paths; an undo point only where no other has them."""
+    for one in _best_first(context, listing.home, listing.of_home, paths):
         try:
             if all(light_source(context, repository, one, place, path).node(path) for path in paths):
                 return one
         except (NotAHome, VaultDamaged):
             continue
     return None
+
+
+def _best_first(
+    context: UserContext, home: str, every: Sequence[Listed], paths: Sequence[str]
+) -> list[Listed]:
+    """What may be advised, and behind it what was stored only to undo something."""
+    advised = advised_for(every, paths, losses_in_snapshots(context, home))
+    known = {one.id for one in advised}
+    return [*advised, *(one for one in every if one.id not in known)]
 
 
 #: So many snapshots are read for a mere name.
@@ -132,7 +143,7 @@ def newest_with_name(
     without: HomeSource,
 ) -> tuple[Listed | None, tuple[str, ...]]:
     """The newest snapshot with something of this name, anywhere, that another one lacks; and its path."""
-    for one in listing.shown[:_SEARCHED]:
+    for one in _best_first(context, listing.home, listing.shown, (name,))[:_SEARCHED]:
         try:
             for entry in light_source(context, repository, one, place, name):
                 if os.path.basename(entry.path) == name and without.node(entry.path) is None:

@@ -36,6 +36,7 @@ from ..base.operations.homes import LandingFacts, SnapshotFacts
 from ..snapshots.soundness import sound_database
 
 if TYPE_CHECKING:
+    from ..alarms.alarms import Alarm
     from ..snapshots.listing import Listed
     from .coverage import Coverage
     from .home_summary import LastSnapshot
@@ -96,6 +97,7 @@ class StoredHome:
     coverage: Coverage | None
     manifest: Mapping[str, object] | None
     shown: Sequence[Listed]
+    losses: Sequence[Alarm] = ()  # that a snapshot may hold
 
     def databases(self, newest: LastSnapshot) -> Mapping[str, str]:
         """The databases that the newest snapshot holds, and the state of each."""
@@ -152,7 +154,7 @@ def now_beside(
         DamagedDatabase(
             path,
             bad.get(path) or reasons.get(path, ""),
-            (stored.damaged.get(path) or sound_database(stored.shown, path))[:8],
+            (stored.damaged.get(path) or sound_database(stored.shown, path, stored.losses))[:8],
             mended=path not in bad
             and os.path.isfile(os.path.join(home, path))
             and path in stored.damaged

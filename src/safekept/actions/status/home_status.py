@@ -155,7 +155,8 @@ def home_status(
     ours = [one for one in receipts if one.home == home and (shut or _is_of_here(one, view, listing.shown))]
     there = os.path.isdir(home)
     # As a restore judges them: one that lacks what a restore brought back since is not what a person had.
-    good = list(sound_ones(listing.shown, losses_in_snapshots(context, home)))
+    losses = losses_in_snapshots(context, home)
+    good = list(sound_ones(listing.shown, losses))
     # The newest, as a restore takes it: one that was not checked again so soon is no worse.
     sound = max(good, key=lambda one: one.snapshot.time_ns, default=None)
     bad = _not_proven(ours)
@@ -169,7 +170,7 @@ def home_status(
     if manifest is not None and newest is not None:
         coverage = coverage_of(newest.id, manifest, meant_links(context, home))
     checked = _checked(listing.shown, last)
-    damaged = _damaged(listing.shown, last, coverage, checked)
+    damaged = _damaged(listing.shown, last, coverage, checked, losses)
     return HomeStatus(
         home,
         layout,
@@ -196,7 +197,7 @@ def home_status(
         now=now_beside(
             context,
             home,
-            StoredHome(view, whole, last, damaged, checked, coverage, manifest, listing.shown),
+            StoredHome(view, whole, last, damaged, checked, coverage, manifest, listing.shown, losses),
             context.choices.layouts.get(layout),
             now,
             isolated=isolated,
@@ -275,6 +276,7 @@ def _damaged(
     last: LastSnapshot | None,
     coverage: Coverage | None,
     checked: Mapping[str, tuple[str, float]],
+    losses: Sequence[Alarm],
 ) -> dict[str, str]:
     """The databases that were damaged when they were last checked, and the snapshot that has each sound."""
     if last is not None and last.from_journal:
@@ -284,7 +286,7 @@ def _damaged(
     bad = [path for path, (state, _) in checked.items() if state == DAMAGED]
     # One that is zeros, or something else by now, is no database any more and has no state as one.
     bad += [gap.path for gap in coverage.of(Outcome.DAMAGED) if gap.path not in bad] if coverage else []
-    return {path: sound_database(shown, path) for path in bad}
+    return {path: sound_database(shown, path, losses) for path in bad}
 
 
 def _manifest(view: VaultView, last: LastSnapshot | None) -> Mapping[str, object] | None:

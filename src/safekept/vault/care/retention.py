@@ -220,7 +220,9 @@ def _reasons_to_keep(members: list[Snapshot], now_ns: int, facts: Facts) -> dict
         # Said only where a newer part has the other reasons.
         if candidates and not any("newest" in one for one in found.get(candidates[0].id, ())):
             found.setdefault(candidates[0].id, []).append("the newest whole one of its home")
-    for path, snapshot in _newest_sound(past, facts).items():
+    # What was stored only to undo something may hold a loss: it must not cost a usual one its place.
+    by_use = sorted(past, key=lambda one: kind_of(one) in (PRE_IMPORT, PRE_RESTORE))
+    for path, snapshot in _newest_sound(by_use, facts).items():
         of = f"`{path}`" if path else "its databases"
         found.setdefault(snapshot.id, []).append(f"the newest verified generation of {of}")
     return found

@@ -247,3 +247,13 @@ def test_one_policy_can_be_meant_for_every_kind():
     every = [*series(4, "manual"), *series(4, "")]
     assert len(plan_of(every, for_every_kind(Policy(last=2))).forget) == 4
     assert set(for_every_kind(Policy())) == {*KINDS, "other"}
+
+
+def test_what_a_restore_stored_by_itself_does_not_cost_the_newest_verified_generation_its_place():
+    every = series(30)
+    every[4] = make(every[4].time_ns, states={"state.db": "sound"})
+    undo = make(NOW - 30, "pre-restore", states={"state.db": "sound", "only-there.db": "sound"})
+    plan = plan_of([*every, undo])
+    reasons = {item.snapshot.id: item.reasons for item in plan.keep}
+    assert reasons[every[4].id] == ("the newest verified generation of `state.db`",)
+    assert "the newest verified generation of `only-there.db`" in reasons[undo.id], "no other has it"
