@@ -96,6 +96,20 @@ def test_where_only_a_hidden_file_changed_since_you_are_not_here(run, project):
     assert "you are here" not in run("rollback").stdout, "only one file went back"
 
 
+def test_a_rollback_with_a_hidden_half_is_one_operation_by_its_short_id(run, project):
+    put(os.path.join(project, ".gitignore"), "notes.txt\n")
+    put(os.path.join(project, "notes.txt"), "mine\n")
+    assert run("checkpoint").returncode == 0
+    os.remove(os.path.join(project, "notes.txt"))
+    put(os.path.join(project, "main.py"), "two\n")
+    assert run("rollback", "1").returncode == 0
+    short = run("log").stdout.splitlines()[1].split()[0]
+    said = run("undo", "--dry-run", short)
+    assert said.returncode == 0 and f"-{short}) in {project}" in said.stdout, said.stdout + said.stderr
+    assert run("undo", short).returncode == 0
+    assert read(project, "main.py") == "two\n" and not os.path.exists(os.path.join(project, "notes.txt"))
+
+
 def test_undoing_the_undo_of_a_rollback_says_that_it_is_done_again(run, project, data):
     turn(data, project, 1, "two\n")
     assert run("rollback", "1").returncode == 0

@@ -230,7 +230,9 @@ def _rollbacks(context: UserContext, project: str, final: Mapping[str, tuple[int
     for place, path in rolled_back_projects(context):
         if project and path != project:
             continue
-        lines = RollbackJournal(place).finished()
+        # Its two halves, the plain files and the hidden ones, have a line each and the point in common.
+        halves = RollbackJournal(place).finished()
+        lines = list({str(line.get("undo") or line["operation"]): line for line in halves}.values())
         undone = {str(line.get("target")): str(line.get("undo")) for line in lines}
         depths: dict[str, int] = {}
         for line in lines:
