@@ -194,6 +194,22 @@ def test_of_a_deleted_project_the_repository_is_said_to_come_back_with_git_and_d
     assert picture(project) == before
 
 
+def test_after_git_went_back_it_is_said_what_was_brought_back_and_not_what_is_gone(run, project):
+    shell("git init -q -b main && git add . && git commit -qm first && git branch feature", project)
+    assert run("checkpoint").returncode == 0
+    shell("git branch -qD feature && git branch try && git commit -q --allow-empty -m second", project)
+    planned = run("rollback", "1", "--git", "--dry-run").stdout
+    assert "feature is gone, it was at " in planned and "try is new" in planned
+    done = run("rollback", "1", "--git")
+    first = shell("git rev-parse --short=7 main", project).stdout.strip()
+    said = " ".join(done.stdout.split())
+    assert f"Git brought back: feature at {first}; main at {first}" in said, said
+    assert "taken away: try" in said, said
+    assert "is gone" not in said and "is new" not in said
+    again = " ".join(run("undo").stdout.split())
+    assert "taken away: feature" in again and "brought back: main at " in again, again
+
+
 def words_of(printed: str) -> list[str]:
     """The words of a printed command, after the program."""
     return shlex.split(printed)[1:]

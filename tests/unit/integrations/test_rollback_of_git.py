@@ -47,7 +47,7 @@ def test_in_a_chat(project, tmp_path):
     without = dispatch(chat, "/rollback 1 --dry-run").text
     assert "not touched; --git brings it back, too" in without
     done = dispatch(chat, "/rollback 1 --git")
-    assert done.ok and "is back" in done.text, done.text
+    assert done.ok and "Git: brought back: feature at " in done.text, done.text
     assert branches(project) == "feature"
     refused = dispatch(chat, "/rollback 1 a.txt --git")
     assert not refused.ok and "goes back as a whole" in refused.text

@@ -83,6 +83,15 @@ class RolledBack:
         return not self.plan.incomplete(self.left) and all(one.complete for one in self.repositories)
 
     @property
+    def in_git(self) -> list[str]:
+        """What was brought back in the repositories, a line for each of them."""
+        from ..store.repositories.returned import returned_in_words
+
+        plans = {plan.path: plan for plan in self.plan.repositories}
+        pairs = [(plans[one.path], one.done) for one in self.repositories if one.path in plans]
+        return [words for plan, done in pairs if (words := returned_in_words(plan, done))]
+
+    @property
     def acted(self) -> bool:
         """Whether anything was changed at all."""
         return bool(self.done) or any(one.done for one in self.repositories)

@@ -78,6 +78,7 @@ def _show_git(console: Console, outcome: RollbackOutcome) -> None:
     """What moved in the repository: put back, or to be had with --git."""
     from safekept.checkpoints.store import STAYS
 
+    done = outcome.rolled_back
     said = [path_text(plan.words) for plan in outcome.plan.repositories if plan.words]
     if not outcome.plan.git:
         if said:
@@ -87,8 +88,7 @@ def _show_git(console: Console, outcome: RollbackOutcome) -> None:
             listing(console, "Git", said)
             console.fact("", f"not touched; to bring that back, too: `{again}`")
         return
-    done = outcome.rolled_back
-    listing(console, "Git", said)
+    listing(console, "Git", said if done is None else [path_text(line) for line in done.in_git])
     if done is None:
         left = [(name, why, "") for plan in outcome.plan.repositories for name, why in plan.left]
     else:

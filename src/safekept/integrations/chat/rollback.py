@@ -146,12 +146,13 @@ def _in_git(outcome: PointRollback) -> list[str]:
 
     if not isinstance(outcome, RollbackOutcome):
         return []
+    if outcome.plan.git and outcome.rolled_back is not None:
+        back = outcome.rolled_back.in_git
+        return [f"Git: {'; '.join(back)}"] if back else []
     said = [one.words for one in outcome.plan.repositories if one.words]
     if not said:
         return []
-    how = "not touched; --git brings it back, too"
-    if outcome.plan.git:
-        how = "would go back" if outcome.planned else "is back"
+    how = "would go back" if outcome.plan.git else "not touched; --git brings it back, too"
     return [f"Git: {'; '.join(said)} ({how})"]
 
 

@@ -207,6 +207,7 @@ def rollback_plan(plan: PointRollback) -> ToolAnswer:
 
 def rolled_back(done: PointRollback) -> ToolAnswer:
     """What was done, in words and data."""
+    from safekept.actions.projects.rollback import RollbackOutcome
     from safekept.checkpoints.points import REMOVING
 
     answer = ToolAnswer(data={"changed": done.changed, **done.as_dict()})
@@ -214,6 +215,8 @@ def rolled_back(done: PointRollback) -> ToolAnswer:
     removed = [path for path, action in done.steps if action in REMOVING]
     answer.items("Restored", [path for path, action in done.steps if action not in REMOVING])
     answer.items("Removed", removed)
+    if isinstance(done, RollbackOutcome) and done.rolled_back is not None:
+        answer.items("In git", done.rolled_back.in_git)
     answer.items("Left as it is", [f"{path}: {why}" for path, why in done.stays])
     answer.add(*(f"Note: {note}" for note in done.notes))
     if not done.complete:

@@ -9,10 +9,10 @@ from safekept.core.records import dataclass
 
 from .state import DOT_GIT, FILE, HEAD, INDEX, LOG, OBJECTS, REF, STASH, RepositoryState
 
-_HEADS, _TAGS = "ref:refs/heads/", "ref:refs/tags/"
+HEADS, TAGS = "ref:refs/heads/", "ref:refs/tags/"
 _WORKTREES = FILE + "worktrees/"
 #: How many of each kind are named.
-_NAMED = 4
+NAMED = 4
 #: Files of a merge, rebase or the like that is under way.
 _UNDER_WAY = (
     *("MERGE_", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD", "AUTO_MERGE", "SQUASH_MSG", "BISECT_"),
@@ -121,58 +121,58 @@ def in_words(plan: RepositoryPlan, stashes: tuple[int, int], count: Count) -> st
     """`main was 3 commits ahead, at 1a2b3c4; 2 stashes`; empty where nothing moved."""
     where = f"{plan.path}: " if plan.path else ""
     if plan.gone:
-        branches = sum(name.startswith(_HEADS) for name in plan.then.items)
-        words = f"{plan.git_directory} is gone; it had {_many(branches, 'branch', 'branches')}"
-        return words + (f", {_many(stashes[0], 'stash', 'stashes')}" if stashes[0] else "")
+        branches = sum(name.startswith(HEADS) for name in plan.then.items)
+        words = f"{plan.git_directory} is gone; it had {many(branches, 'branch', 'branches')}"
+        return words + (f", {many(stashes[0], 'stash', 'stashes')}" if stashes[0] else "")
     by_name = {move.name: move for move in plan.moves}
-    said = [_branch(move, count) for move in plan.moves if move.name.startswith(_HEADS)]
-    if len(said) > _NAMED:
-        said = [*said[:_NAMED], f"{len(said) - _NAMED} more branches"]
+    said = [_branch(move, count) for move in plan.moves if move.name.startswith(HEADS)]
+    if len(said) > NAMED:
+        said = [*said[:NAMED], f"{len(said) - NAMED} more branches"]
     if HEAD in by_name:
         head = by_name[HEAD]
-        said.append(f"HEAD was {_place(head.then)}, is {_place(head.now)}")
+        said.append(f"HEAD was {place(head.then)}, is {place(head.now)}")
     if STASH in by_name or REF + "refs/stash" in by_name:
         then, now = stashes
         said.append(
-            f"{_many(then, 'stash', 'stashes')}, now {now or 'none'}" if then else f"{now} new stashes"
+            f"{many(then, 'stash', 'stashes')}, now {now or 'none'}" if then else f"{now} new stashes"
         )
-    said += _others(plan)
+    said += other_words(plan)
     return where + "; ".join(said) if said else ""
 
 
 def _branch(move: Move, count: Count) -> str:
-    name = move.name[len(_HEADS) :]
+    name = move.name[len(HEADS) :]
     if not move.then:
         return f"{name} is new"
     if not move.now:
         return f"{name} is gone, it was at {short(move.then)}"
     ahead, behind = count(move.then, move.now), count(move.now, move.then)
     if ahead > 0 and behind == 0:
-        return f"{name} was {_many(ahead, 'commit', 'commits')} ahead, at {short(move.then)}"
+        return f"{name} was {many(ahead, 'commit', 'commits')} ahead, at {short(move.then)}"
     if ahead == 0 and behind > 0:
-        return f"{name} was {_many(behind, 'commit', 'commits')} behind, at {short(move.then)}"
+        return f"{name} was {many(behind, 'commit', 'commits')} behind, at {short(move.then)}"
     if ahead > 0 and behind > 0:
-        gone, new = _many(ahead, "commit", "commits"), behind
+        gone, new = many(ahead, "commit", "commits"), behind
         return f"{name} was at {short(move.then)}: {gone} of it gone, {new} new"
     return f"{name} was at {short(move.then)}"
 
 
-def _others(plan: RepositoryPlan) -> list[str]:
+def other_words(plan: RepositoryPlan) -> list[str]:
     said: list[str] = []
-    tags = [move for move in plan.moves if move.name.startswith(_TAGS)]
-    named = [move.name[len(_TAGS) :] for move in tags[:_NAMED]]
+    tags = [move for move in plan.moves if move.name.startswith(TAGS)]
+    named = [move.name[len(TAGS) :] for move in tags[:NAMED]]
     if tags:
-        more = f" and {len(tags) - _NAMED} more" if len(tags) > _NAMED else ""
+        more = f" and {len(tags) - NAMED} more" if len(tags) > NAMED else ""
         said.append(f"{'tag' if len(tags) == 1 else 'tags'} {', '.join(named)}{more}")
-    known = (_HEADS, _TAGS, REF + "refs/stash")
+    known = (HEADS, TAGS, REF + "refs/stash")
     refs = [move for move in plan.moves if move.name.startswith(REF) and not move.name.startswith(known)]
     if refs:
-        said.append(_many(len(refs), "other ref", "other refs"))
+        said.append(many(len(refs), "other ref", "other refs"))
     files = [move.name[len(FILE) :] for move in plan.moves if move.name.startswith(FILE)]
     if any(name.startswith(_UNDER_WAY) for name in files):
         said.append("a merge or rebase under way")
     settings = [name for name in files if not name.startswith((*_UNDER_WAY, "ORIG_HEAD"))]
-    said += [f"`{name}`" for name in settings[:_NAMED]]
+    said += [f"`{name}`" for name in settings[:NAMED]]
     if any(move.name == INDEX for move in plan.moves):
         said.append("the index")
     if any(move.name == OBJECTS for move in plan.moves):
@@ -184,9 +184,9 @@ def short(oid: str) -> str:
     return oid[:7]
 
 
-def _place(head: str) -> str:
+def place(head: str) -> str:
     return f"on {head.removeprefix('ref: refs/heads/')}" if head.startswith("ref: ") else f"at {short(head)}"
 
 
-def _many(number: int, one: str, many: str) -> str:
+def many(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
