@@ -215,6 +215,7 @@ def test_hidden_files_that_the_agent_deleted_are_named_and_come_back(bench):
     put(os.path.join(bench.project, "film.bin"), b"0" * (11 << 20))
     done = bench.run("rm .env film.bin")
     assert "Lost" not in done.stderr
+    assert re.search(r"Changed +2 files in ", done.stderr), "as many as are listed"
     assert bench.safekept("rollback", "1", cwd=bench.project).returncode == 0
     with open(os.path.join(bench.project, ".env")) as file:
         assert file.read() == "KEY=1"

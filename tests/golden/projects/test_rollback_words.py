@@ -110,6 +110,19 @@ def test_a_rollback_with_a_hidden_half_is_one_operation_by_its_short_id(run, pro
     assert read(project, "main.py") == "two\n" and not os.path.exists(os.path.join(project, "notes.txt"))
 
 
+def test_the_list_says_where_hidden_files_changed_too(run, project):
+    put(os.path.join(project, ".gitignore"), "notes.txt\n")
+    put(os.path.join(project, "notes.txt"), "mine\n")
+    assert run("checkpoint").returncode == 0
+    put(os.path.join(project, "main.py"), "two\n")
+    put(os.path.join(project, "new.py"), "new\n")
+    assert "2 files +2 -1 " in run("rollback").stdout and "hidden ones" not in run("rollback").stdout
+    os.remove(os.path.join(project, "notes.txt"))
+    assert "2 files +2 -1 and hidden ones" in run("rollback").stdout
+    rows = json.loads(run("rollback", "--json").stdout)["checkpoints"]
+    assert [row["changes"]["hidden"] for row in rows] == [True]
+
+
 def test_undoing_the_undo_of_a_rollback_says_that_it_is_done_again(run, project, data):
     turn(data, project, 1, "two\n")
     assert run("rollback", "1").returncode == 0

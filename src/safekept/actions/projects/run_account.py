@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from safekept.checkpoints.checkpoint import Checkpoint, Skipped
 from safekept.checkpoints.points import (
@@ -97,6 +98,7 @@ def account_of_run(
             if settings is not None and not gone:
                 found = PointDifference(first, files, ())
                 files = with_hidden(context, store, found, settings).files
+                changes = replace(changes, files=len(files))
     lost_paths = tuple(missed(lost, lambda path: True))
     return RunAccount(project, first, tuple(rows), changes, files, missing, gone, lost_paths)
 

@@ -293,14 +293,17 @@ def _amounts(
 ) -> dict[str, Changes]:
     """What was changed after each, as the next point saw it, whatever made that one."""
     known = reconstruct_all(store, points, live)
-    newer = ReconstructedState(live) if live is not None else None
+    newer, after = (ReconstructedState(live), live) if live is not None else (None, None)
     wanted, found = {point.id for point in chosen}, dict[str, Changes]()
     for point in points:
         rebuilt = known[point.id]
         if rebuilt.damaged or point.reason == LOOKED_AT:
             continue
-        if newer is not None and point.id in wanted:
+        if newer is not None and after is not None and point.id in wanted:
             with contextlib.suppress(CheckpointDamaged):  # one of the two; it is not counted then
-                found[point.id] = count_pairs(store, pairs_of(store, rebuilt, newer))
-        newer = rebuilt
+                counted = count_pairs(store, pairs_of(store, rebuilt, newer))
+                # To count these, too, the vault would have to be opened: a list never does.
+                hidden = bool(point.hidden and after.hidden and point.hidden != after.hidden)
+                found[point.id] = replace(counted, hidden=hidden)
+        newer, after = rebuilt, point
     return found

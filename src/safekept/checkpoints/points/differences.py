@@ -93,6 +93,7 @@ class Changes:
     added: int = 0  # lines
     removed: int = 0
     more: bool = False  # lines were not counted in all of the files
+    hidden: bool = False  # ignored files, secrets or large files changed, too; they are not counted
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -100,6 +101,7 @@ class Changes:
             "lines_added": self.added,
             "lines_removed": self.removed,
             "more": self.more,
+            "hidden": self.hidden,
         }
 
 

@@ -35,11 +35,13 @@ def ago(time_ns: int, now_ns: int | None = None) -> str:
 
 
 def changes_text(changes: Changes | None) -> str:
-    """`3 files +12 -3`."""
+    """`3 files +12 -3`, `3 files and hidden ones`."""
     if changes is None:
         return ""
     lines = f" +{changes.added:,} -{changes.removed:,}" if changes.added or changes.removed else ""
-    return count_text(changes.files, "file") + lines + (" and more" if changes.more else "")
+    more = " and more" if changes.more else ""
+    hidden = " and hidden ones" if changes.hidden else ""
+    return count_text(changes.files, "file") + lines + more + hidden
 
 
 def fitting(console: Console, text: str, used: int) -> str:
