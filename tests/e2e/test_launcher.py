@@ -175,6 +175,8 @@ def test_the_mcp_server_sets_up_what_it_needs_by_its_first_start(checkout, tmp_p
 
 def test_the_page_sets_up_what_it_needs_by_its_first_start(checkout, tmp_path):
     words = ("ui", "--socket", str(tmp_path / "none" / "page.sock"))  # no such directory: it ends at once
+    wrong = call(checkout, "ui", "--export", HOME=str(tmp_path))
+    assert wrong.returncode == 2 and "installing" not in wrong.stderr, wrong.stderr
     first = call(checkout, *words, HOME=str(tmp_path))
     assert "installing what the page needs" in first.stderr and "cannot be a socket" in first.stderr
     again = call(checkout, *words, HOME=str(tmp_path))

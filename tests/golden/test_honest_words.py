@@ -258,3 +258,16 @@ def test_a_name_and_a_format_that_contradict_each_other_are_bad_usage(tmp_path, 
     assert done.returncode == 2
     assert "--format tar.zst and a file name that ends in .zip do not go together" in done.stderr
     assert not os.path.exists(tmp_path / "a.zip")
+
+
+@pytest.mark.parametrize(
+    ("words", "help_of"),
+    [
+        (("ui", "--export"), "ui"),
+        (("snapshot", "list", "--limit"), "snapshot list"),
+        (("rollback", "--dir"), "rollback"),
+    ],
+)
+def test_bad_usage_names_the_help_of_the_command_itself(safekept, words, help_of):
+    said = safekept(*words)
+    assert said.returncode == 2 and f"See `safekept {help_of} --help`" in said.stderr, said.stderr

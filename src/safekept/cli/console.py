@@ -260,13 +260,14 @@ class Console:
             self.error(error)
 
     def usage(self, error: click.UsageError) -> None:
-        command = error.ctx.command_path if error.ctx else "safekept"
         if self.as_json:
             click.echo(document_text({"error": {"code": "usage", "what": error.format_message()}}))
             return
-        from .groups import EXAMPLES
+        from .groups import EXAMPLES, LazyGroup
 
-        words, what, param = command.partition(" ")[2], error.format_message(), None
+        # What the parser of options itself refuses does not say of which command it is.
+        words = error.ctx.command_path.partition(" ")[2] if error.ctx else LazyGroup.called
+        what, param = error.format_message(), None
         steps = [NextStep(words, ("--help",), before="See")]
         if isinstance(error, click.MissingParameter):
             param = error.param
