@@ -222,8 +222,10 @@ def test_a_profile_of_hermes_that_is_not_connected_yet_is_named(say, user):
     assert read(os.path.join(profile, "config.yaml")) == b"b: 1\nplugins:\n  enabled:\n    - safekept\n"
     document = json.loads(say("connect", "--json").out)
     assert {place["scope"] for place in document["hosts"][0]["places"]} == {root, profile}
-    assert say("connect", "--remove", "hermes", "--yes").code == 0
-    assert say("connect", "--remove", *words[1:], "--yes").code == 0
+    removed = say("connect", "--remove", "hermes", "--yes")
+    away = f"{profile} is connected; there, too: `{mend} --remove`"
+    assert removed.code == 0 and f"  Stays      {away}\n" in removed.out, removed.out
+    assert say(*words, "--remove", "--yes").out.count("Stays") == 0
     assert read(os.path.join(profile, "config.yaml")) == b"b: 1\n"
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...console import path_text
 from ...options import start
 from ...words.connecting import agree, lines_to_copy, show_hosts, show_plan
 from ...words.coverage import show_kept
@@ -31,8 +32,10 @@ def disconnect(host: str, project: str, home: str, *, dry_run: bool, yes: bool, 
     _, context, console = start(as_json)
     from safekept.actions.alarms.declined import decline
     from safekept.actions.hosts.connections import connection_of
+    from safekept.actions.status.host_status import ELSEWHERE, GONE
     from safekept.integrations.connecting.carrying_out import carry_out
     from safekept.integrations.connecting.hosts import host_named, scope_of
+    from safekept.integrations.connecting.overview import host_statuses
     from safekept.integrations.connecting.plan import plan_disconnect
 
     chosen = host_named(host)
@@ -49,6 +52,9 @@ def disconnect(host: str, project: str, home: str, *, dry_run: bool, yes: bool, 
         copies = carry_out(context, plan, console.notes())
         if not option:  # who takes it out does not miss it
             decline(context, (f"not-connected:{chosen.name}",))
+    statuses = () if dry_run else host_statuses(context)
+    places = [place for one in statuses if one.host == chosen.name for place in one.places]
+    staying = [place for place in places if place.trouble not in (GONE, ELSEWHERE)]
     console.document(
         {
             "host": chosen.name,
@@ -59,10 +65,12 @@ def disconnect(host: str, project: str, home: str, *, dry_run: bool, yes: bool, 
                 {"path": edit.file.path, "changes": edit.changes, "diff": edit.diff()} for edit in plan.edits
             ],
             "copies": copies,
+            "staying": [place.scope or place.place for place in staying],
         }
     )
     if not plan.changes:
-        console.line(f"{chosen.title} is not connected; nothing was changed")
+        what = f"{chosen.title} is not connected{' there' if staying else ''}"
+        console.line(f"{what}; nothing was changed")
     elif dry_run:
         console.line("Nothing was changed")
     else:
@@ -70,6 +78,9 @@ def disconnect(host: str, project: str, home: str, *, dry_run: bool, yes: bool, 
         for copy in copies:
             console.fact("Copy", f"what was there: {copy}")
         console.fact("Again", f"`{console.command('connect', chosen.name, *option)}`")
+    for place in staying:
+        away = console.command("connect", chosen.name, *place.option, "--remove")
+        console.fact("Stays", f"{path_text(place.scope or place.place)} is connected; there, too: `{away}`")
     return 0
 
 
