@@ -228,6 +228,14 @@ def test_status_stops_asking_once_the_kit_is_stored_and_names_both_files(state, 
     asked = " ".join(say("status").out.split())
     text = f"~/{os.path.basename(kit(state))}"
     assert f" ago ({text} and .html). Stored elsewhere? `safekept vault kit --stored`" in asked
+    kept = glob.glob(f"{state.user}/safekept-kit-*")
+    for path in kept:
+        os.rename(path, path + ".aside")
+    gone = " ".join(say("status").out.split())
+    assert "is gone: `safekept vault kit`. Stored elsewhere? `safekept vault kit --stored`" in gone, gone
+    assert "also a kit" not in gone, "what is gone opens nothing"
+    for path in kept:
+        os.rename(path + ".aside", path)
     assert say("vault", "kit", "--stored").code == 0
     told = " ".join(say("status").out.split())
     assert "Stored elsewhere?" not in told and "a kit that is stored elsewhere" in told

@@ -316,16 +316,20 @@ def _key(screen: Screen, status: Status) -> str:
     if vault.kits.stored:
         opens = " and still opens the vault" if vault.kits.stored_opens else ""
         spare.append(f"a kit that is stored elsewhere{opens}")
-    if vault.kit > vault.kits.stored:
+    stored = NextStep("vault kit", ("--stored",), before="Stored elsewhere?")
+    gone = ""
+    if vault.kit > vault.kits.stored and vault.kits.gone:
+        again = f"{screen.console.step(NextStep('vault kit'))}. {screen.console.step(stored)}"
+        gone = f"; the kit that was written {ago_text(vault.kit, status.time)} is gone: {again}"
+    elif vault.kit > vault.kits.stored:
         files = screen.path(vault.kits.files[0]) if vault.kits.files else ""
         if len(vault.kits.files) > 1:
             files += " and .html"
-        stored = NextStep("vault kit", ("--stored",), before="Stored elsewhere?")
         where_it_is = f" ({files})" if files else ""
         spare.append(
             f"a kit written {ago_text(vault.kit, status.time)}{where_it_is}. {screen.console.step(stored)}"
         )
-    return f"{where}; also {', '.join(spare)}" if spare else f"only copy: {where}"
+    return (f"{where}; also {', '.join(spare)}" if spare else f"only copy: {where}") + gone
 
 
 def _show_projects(screen: Screen, status: Status) -> None:

@@ -59,6 +59,7 @@ class KitStatus:
     here_current: bool = False  # one of the two, and the one that was written here would
     rewritten: bool = False  # just now
     stored_opens: bool = False  # the key on the stored one is a key of the vault; False: not, or unknown
+    gone: bool = False  # nothing lies where the one that was written here was put
 
 
 def places_now(context: UserContext) -> dict[str, str]:
@@ -86,6 +87,7 @@ def kit_status(context: UserContext, vault: str, keys: Iterable[str], written: K
         f"{whose} {beyond}" if beyond else "",
         bool(gap or beyond) and judged is not written and better,
         stored_opens=bool(stored and stored.key in opening),
+        gone=bool(written and written.files and not files),
     )
 
 
