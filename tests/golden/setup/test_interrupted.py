@@ -440,6 +440,7 @@ def test_a_passphrase_that_is_made_is_shown_only_once_it_opens_the_vault(tmp_pat
         answer_the_rest(terminal)
         terminal.until("opens the vault now")
         assert terminal.end() in (0, 3), terminal.seen
+    assert "Connect [y/N]" in terminal.seen and "Time [no]" in terminal.seen, "as was answered before"
     made = MADE.search(terminal.seen)
     assert made and made[0] != shown[0] and first not in recovery_keys(vault), terminal.seen
     Repository.open(LocalStorage(vault), Secret(made[0])).close()

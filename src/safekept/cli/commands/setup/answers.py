@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
+from safekept.actions.alarms.declined import declined
 from safekept.actions.base.context import UserContext
 from safekept.actions.base.unfinished import Unfinished
 from safekept.actions.offsite.destination import parse_destination
@@ -239,13 +240,16 @@ class Questions:
 
     def _connect(self, found: Survey, updates: bool) -> None:
         names = ", ".join(one.name for one in found.unconnected)
+        hosts = {f"not-connected:{one.host}" for one in found.unconnected}
+        left_alone = bool(hosts) and hosts <= declined(self.context).keys()
         more = "`hermes update` will take a snapshot first." if updates else ""
         self._title(
             "Connect the agents, so that you can undo what they change?",
             *((f"{names}.",) if names else ()),
             *((more,) if more else ()),
+            *(("Your answer before was no.",) if left_alone else ()),
         )
-        self.answers.connect = confirm(f"{' ' * _INDENT}Connect", default=True, kept=_KEPT)
+        self.answers.connect = confirm(f"{' ' * _INDENT}Connect", default=not left_alone, kept=_KEPT)
 
     def _schedule(self, usual: str, host: Sequence[str]) -> None:
         self._title(
@@ -253,8 +257,9 @@ class Questions:
             *host,
             f"`{NO}` for never.",
         )
+        before = NO if "no-schedule" in declined(self.context) else usual
         while True:
-            typed = self._prompt("Time", usual)
+            typed = self._prompt("Time", before)
             if typed.lower() in (NO, "never", "n"):
                 return
             try:
