@@ -48,7 +48,7 @@ SAID = {
         "profiles/coder/memories/MEMORY.md: 5 of 6 memories are gone",
     ],
     "deleted-profile": ["the profile coder is gone, with "],
-    "deleted-plugins": ["hooks/notify: all 2 files are gone", "plugins/greeter: all 2 files are gone"],
+    "deleted-plugins": ["hooks/notify: both files are gone", "plugins/greeter: both files are gone"],
     "deleted-transcripts": ["sessions: all 3 files are gone"],
     "wiped-home": ["was wiped: "],
     "deleted-home": ["is gone, with "],

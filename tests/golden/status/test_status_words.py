@@ -47,7 +47,7 @@ def test_on_a_terminal_the_verdict_never_scrolls_away(say, state, monkeypatch):
     shown = say("status").out.splitlines()
     assert len(shown) == 11, "the prompt has a line, too"
     assert [told(line, state) for line in shown[:10]] == [told(line, state) for line in whole[:10]]
-    assert shown[-1] == "… more: send it through a pager, such as less"
+    assert shown[-1] == "… more: `safekept status | less`"
 
 
 def test_bare_safekept_is_status(say, state):

@@ -77,7 +77,7 @@ def _show_unseen(screen: Screen, home: HomeStatus) -> None:
 
 def show(screen: Screen, status: Status) -> None:
     """Everything; on a terminal no more than fits it, so that the verdict never scrolls away."""
-    with screen.first_lines("… more: send it through a pager, such as less"):
+    with screen.first_lines(f"… more: `{screen.console.command('status')} | less`"):
         _show_all(screen, status)
 
 

@@ -196,11 +196,11 @@ def some(names: list[str]) -> str:
 
 
 def of_them(gone: int, before: int, name: str) -> str:
-    """`all 4 cron jobs are gone`, `1 of 4 cron jobs is gone`."""
+    """`all 4 cron jobs are gone`, `both memories are gone`, `1 of 4 cron jobs is gone`."""
+    if gone >= before and before == 1:
+        return f"the only {counted(name, 1)[2:]} is gone"
+    if gone >= before and before == 2:
+        return f"both {counted(name, 2)[2:]} are gone"
     if gone >= before:
-        return (
-            f"the only {counted(name, 1)[2:]} is gone"
-            if before == 1
-            else f"all {counted(name, before)} are gone"
-        )
+        return f"all {counted(name, before)} are gone"
     return f"{gone:,} of {counted(name, before)} {'is' if gone == 1 else 'are'} gone"
