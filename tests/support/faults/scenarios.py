@@ -18,7 +18,7 @@ from safekept.actions.keeper.bring_back import bring_back
 from safekept.actions.keeper.held import look_at_keeper
 from safekept.actions.keeper.stores import Stores
 from safekept.actions.keeper.transfer import transfer
-from safekept.checkpoints.store import belt_of
+from safekept.checkpoints.store import belt_of, repositories_belt
 from safekept.settings import load_settings
 from safekept.settings.context import context_of
 from safekept.vault.storage import LocalStorage
@@ -60,6 +60,7 @@ def closed_again(world: World) -> None:
         LocalStorage(world.vault).belt,
         hidden,
         belt_of(os.path.join(world.data, "checkpoints", "store")),
+        repositories_belt(os.path.join(world.data, "checkpoints")),
     ):
         if os.path.isdir(belt.root):
             still = [one for one in (belt.root, *belt.directories()) if os.stat(one).st_mode & 0o200]
@@ -309,6 +310,7 @@ def judge_rollback(world: World, said: Said) -> None:
     world.done("rollback", world.ids["project-first"], "--overwrite-mine")
     world.same("the project after the next", facts(world.project), "project-first")
     sound_store(world)
+    closed_again(world)
 
 
 # ── the keeper ──────────────────────────────────────────────────────────────────────────────────────

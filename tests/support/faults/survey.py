@@ -102,7 +102,8 @@ NOT_NEEDED = (
         "a memory of what was seen and stored",
     ),
     Spare(
-        DATA + r"(vault|checkpoints/(hidden|store))(/(data|objects|refs(/safekept)?)/[^/.]+|/\w+)?$",
+        DATA + r"(vault|checkpoints/(hidden|store|repositories(/#)?))"
+        r"(/(data|objects|refs(/safekept)?)/[^/.]+|/\w+)?$",
         "a directory that could not be closed is closed by the next command, which `closed_again` looks at",
         "fchmod",
     ),
@@ -110,6 +111,11 @@ NOT_NEEDED = (
         DATA + r"(vault/safekept|checkpoints/hidden/safekept|checkpoints/store/info)"
         r"(/\.safekept-tmp[-#]*|/(safekept-)?belt)?$",
         "that a store has a seat belt; the next command writes it, which `closed_again` looks at",
+    ),
+    Spare(
+        DATA + r"checkpoints/repositories(/\.safekept-tmp[-#]*|/belt)?$",
+        "the same of the projects' repositories; that they could not be made is said",
+        "openat write fchmod fsync rename",
     ),
     Spare(
         DATA + r"kept\b",
@@ -126,6 +132,17 @@ NOT_NEEDED = (
     Spare(
         DATA + r"checkpoints/projects/#(/\.safekept-tmp[-#]*|/rollback\.jsonl)?$",
         "a memory of what was seen, or the list of rollbacks made shorter; for a pack it is an error",
+    ),
+    Spare(
+        DATA + r"checkpoints/(hidden/(locks|data|index|snapshots)\b|projects/#/hidden\.jsonl$)",
+        "the hidden half as a rollback left it, which the next point keeps, or the lock to show a plan;"
+        " without what an undo needs it ends 3, and that the undo brings everything is looked at",
+        commands="rollback",
+    ),
+    Spare(
+        r"project/data/app\.db$",
+        "the database that a copy is made of to read from; where the kernel cannot, it is read and written",
+        "copy_file_range",
     ),
     Spare(
         DATA + r"checkpoints/",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         HIDDEN_REASONS,
         LEFT,
         NAME,
+        OWN,
         REMOVING,
         Left,
         RollbackJournal,
@@ -29,7 +30,7 @@ __getattr__ = doors(
         "differences": "Changes count_pairs missed text_difference vanished",
         "readonly_view": "borrowed",
         "reconstructed_state": "ReconstructedState numbered reconstruct_all",
-        "rollback_plan": "ACTIONS HIDDEN_FILES HIDDEN_REASONS LEFT Left NAME REMOVING RollbackJournal "
-        "RollbackPlan visible_state",
+        "rollback_plan": "ACTIONS HIDDEN_FILES HIDDEN_REASONS LEFT Left NAME OWN REMOVING "
+        "RollbackJournal RollbackPlan visible_state",
     },
 )

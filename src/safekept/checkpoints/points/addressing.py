@@ -93,6 +93,13 @@ def _by_number(
     live: Checkpoint | None,
     git: bool = False,
 ) -> Checkpoint:
+    if (unread := store.refs.unread) is not None:  # the number would mean another one
+        raise CheckpointDamaged(
+            f"The checkpoints of `{project}` cannot be counted: one of them cannot be read: {unread}",
+            kept=_KEPT,
+            next_steps=("Run the command again, or give the id of the checkpoint", _LIST),
+            project=project,
+        )
     found = numbered(store, points, live, most=number, git=git)
     if 1 <= number <= len(found):
         return found[number - 1]

@@ -7,7 +7,7 @@ visible one counts. Whoever calls gives both states of the hidden half, and wher
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import field
 
 from safekept.core.errors import SafekeptError
@@ -17,7 +17,15 @@ from safekept.core.records import dataclass
 from ..checkpoint import Checkpoint, FileState, Skipped
 from ..points.attribution import History, changed_by_user, marks_amid_turns
 from ..points.reconstructed_state import LeftOut, named_paths
-from ..points.rollback_plan import HIDDEN_REASONS, Left, RollbackPlan, file_mode, parents, visible_state
+from ..points.rollback_plan import (
+    HIDDEN_REASONS,
+    OWN,
+    Left,
+    RollbackPlan,
+    file_mode,
+    parents,
+    visible_state,
+)
 from ..store.store import Store
 from ..store.tree_state import TreeState
 from .both_halves import BothHalves, Same
@@ -41,6 +49,7 @@ class SecondHalf:
     undone: TreeState | None = None
     overwrite_mine: bool = False
     left_now: Mapping[str, Skipped] = field(default_factory=dict)  # what is there and not kept
+    unread: Collection[str] = ()  # what is there and could not be read; `.` is the project itself
 
 
 def plan_second_half(store: Store, plan: RollbackPlan, half: SecondHalf) -> RollbackPlan:
@@ -69,7 +78,10 @@ def plan_second_half(store: Store, plan: RollbackPlan, half: SecondHalf) -> Roll
         since = {
             path
             for path in differing
-            if path in changed and _other(now, half.undone, path) and not _as_undone(now, path, half)
+            if path in changed
+            and (path in now or half.now.knows(path))
+            and _other(now, half.undone, path)
+            and not _as_undone(now, path, half)
         }
 
         def wanted(path: str) -> bool:
@@ -91,7 +103,32 @@ def plan_second_half(store: Store, plan: RollbackPlan, half: SecondHalf) -> Roll
             since=since,
         )
         more.steps, more.left = plan_steps(sides)
+    for path in _new_and_unread(half):
+        if path == OWN or asked(path):
+            _leave_unread(more, path)
     return more
+
+
+def _new_and_unread(half: SecondHalf) -> Iterator[str]:
+    """What is there now, was not there then, and could not be read: nobody can save it, so it stays. A
+    directory counts where it was there, too: what is new in it is not seen. What could not be read then is no
+    change."""
+    changed = None if half.undone is None else _changed_between(half.then, half.undone)
+    for path in sorted(half.unread):
+        then = half.then.get(path)
+        if path in half.then.skipped or not half.then.knows(path) or (then and then.kind != "directory"):
+            continue
+        below = "" if path == OWN else path + "/"
+        if changed is None or path in changed or any(one.startswith(below) for one in changed):
+            yield path
+
+
+def _leave_unread(more: RollbackPlan, path: str) -> None:
+    """Name it, once; a directory that holds it stays as well."""
+    kept = {path, *parents(path)}
+    more.steps = [one for one in more.steps if one.action != "remove-directory" or one.path not in kept]
+    if all(one.path != path for one in more.left):
+        more.left.append(Left(path, "unreadable"))
 
 
 def _taken_over(plan: RollbackPlan, half: SecondHalf) -> set[str]:

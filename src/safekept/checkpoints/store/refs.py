@@ -36,6 +36,8 @@ class Refs:
         self._packed_path = os.path.join(repository, "packed-refs")
         self._seen: tuple[int, int, int] | None = None
         self._packed: dict[str, dict[str, str]] = {}
+        #: A ref that is there and could not be read: what was listed since is not all.
+        self.unread: OSError | None = None
 
     def projects(self) -> set[str]:
         """Ids of all projects that have a ref."""
@@ -149,14 +151,15 @@ class Refs:
     def _read(self, path: str) -> str:
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
+            try:
+                return _commit(os.read(descriptor, 64))
+            finally:
+                os.close(descriptor)
+        except (FileNotFoundError, NotADirectoryError):
             return ""
-        try:
-            return _commit(os.read(descriptor, 64))
-        except OSError:
+        except OSError as error:
+            self.unread = error
             return ""
-        finally:
-            os.close(descriptor)
 
     def _read_packed(self) -> dict[str, dict[str, str]]:
         try:

@@ -53,17 +53,19 @@ def keep_hidden(
     *,
     deadline: float = 0.0,
     create: bool = True,
+    again: bool = False,
     isolated: bool = False,
     listener: Listener = silent,
 ) -> KeptLook:
     """Keep what a look found. `deadline`: by the monotonic clock; 0: as long as it takes. Without `create`
-    no repository is made: that opens the vault, which may be far away.
+    no repository is made: that opens the vault, which may be far away. `again`: what could not be read before
+    is tried again within the deadline, too.
 
     Raises HiddenNotReady where it takes longer, and what keeps the repository shut.
     """
     kept = kept_looks(context, project)
     known = kept.looks.get(look.id)
-    if known is not None and (deadline or not known.missing):
+    if known is not None and not (known.missing and (again or not deadline)):
         return known  # what is missing is tried again by whoever has the time
     folders = look.folders
     if look.empty:

@@ -97,7 +97,7 @@ def keep_look(
             kept = keep_hidden(
                 context, project, look, deadline=deadline, create=create, isolated=True, listener=listener
             )
-    except (SafekeptError, OSError, ValueError) as error:
+    except (SafekeptError, OSError, ValueError, ImportError) as error:
         if not isinstance(error, SafekeptError):
             from .repository import not_ready
 

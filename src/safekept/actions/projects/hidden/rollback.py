@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -24,7 +24,7 @@ from safekept.checkpoints.rollback import (
     plan_second_half,
     settle_visible,
 )
-from safekept.checkpoints.scan import LEFT_WORDS, HiddenLook
+from safekept.checkpoints.scan import LEFT_WORDS, HiddenLook, KeptLook
 from safekept.checkpoints.store import Store, TreeState
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
@@ -39,6 +39,8 @@ from .state import NOT_IN_TIME, BothContents, HiddenHistory, looks_like
 
 #: Seconds that a rollback waits for the hidden half before it goes on without it.
 WAIT = 5.0
+#: What keeps the hidden half shut; a part of Python that does not load among it: SQLite is needed only here.
+_SHUT = (SafekeptError, OSError, ImportError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class HiddenRollback:
                 settle_visible(plan, more, half)
                 plan.steps = sorted([*plan.steps, *more.steps], key=lambda step: step.path)
                 plan.left = [*plan.left, *more.left, *self._not_in_time(half)]
-        except (SafekeptError, OSError) as error:
+        except _SHUT as error:
             more = self._by_the_visible()
             plan.steps = sorted([*plan.steps, *more.steps], key=lambda step: step.path)
             plan.left = [*self._decided(plan.left), *more.left, *self._shut(error)]
@@ -73,12 +75,10 @@ class HiddenRollback:
         """Bring it back. Nothing is raised: what did not come is in the result."""
         deadline = time.monotonic() + WAIT
         try:
-            now = keep_hidden(
-                self.context, self.plan.project, self._look, deadline=deadline, listener=self.listener
-            )
+            now = self._keep_now(deadline)
             with self._opened(deadline) as repository:
                 history = self._history(repository)
-                half = self._half(history, history.of(now))
+                half = self._half(history, history.of(now), unread=now.missing)
                 more = plan_second_half(self.store, self.plan, half)
                 visible = list(self.plan.left)
                 settle_visible(self.plan, more, half)
@@ -88,11 +88,25 @@ class HiddenRollback:
                 result.left += self._not_in_time(half)
                 self.plan.then, self.plan.now = more.then, more.now
                 result.remarks += self._younger(more)
-        except (SafekeptError, OSError) as error:
+        except _SHUT as error:
             result.left = self._decided(result.left)
             contents = StoredContents(self.store)
             land_second_half(self.store, self._by_the_visible(), contents, result, self.listener)
             result.left += self._shut(error)
+
+    def _keep_now(self, deadline: float) -> KeptLook:
+        """Keep what is hidden now. What could not be read when this look was kept is tried again; where that
+        does not work, what was kept still is."""
+        project, look = self.plan.project, self._look
+        known = kept_looks(self.context, project).looks.get(look.id)
+        try:
+            return keep_hidden(
+                self.context, project, look, deadline=deadline, again=True, listener=self.listener
+            )
+        except _SHUT:
+            if known is None:
+                raise
+            return known
 
     def _by_the_visible(self) -> RollbackPlan:
         """What the visible half leaves to this one, as that one decides it: it needs no other store."""
@@ -120,7 +134,13 @@ class HiddenRollback:
         ):
             yield repository
 
-    def _half(self, history: HiddenHistory, now: TreeState, then: TreeState | None = None) -> SecondHalf:
+    def _half(
+        self,
+        history: HiddenHistory,
+        now: TreeState,
+        then: TreeState | None = None,
+        unread: Sequence[str] | None = None,
+    ) -> SecondHalf:
         undone = None
         if self.plan.undone is not None:
             undone = self._wanted_by_the_other(history)
@@ -138,6 +158,7 @@ class HiddenRollback:
             undone,
             self.overwrite_mine,
             left,
+            self._look.unread if unread is None else unread,
         )
 
     def _history(self, repository: Repository | None) -> HiddenHistory:
@@ -178,9 +199,9 @@ class HiddenRollback:
         moved = sorted({step.path for step in more.steps if step.places} & set(self.moved))
         return [f"{path} changed while it was kept, and may be younger than the checkpoint" for path in moved]
 
-    def _shut(self, error: SafekeptError | OSError) -> list[Left]:
+    def _shut(self, error: SafekeptError | OSError | ImportError) -> list[Left]:
         """Everything that the visible half could not settle alone, by name, and why it did not come."""
-        why = error.what if isinstance(error, SafekeptError) else error.strerror or str(error)
+        why = error.what if isinstance(error, SafekeptError) else getattr(error, "strerror", "") or str(error)
         unsettled = (*self.plan.gone, *self.plan.not_covered)
         names = {one.path for one in unsettled if one.reason in HIDDEN_REASONS}
         settled = {one.path for one in self.plan.left}

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import zip_longest
 
 from safekept.checkpoints.checkpoint import Checkpoint, CheckpointDamaged, FileState, Skipped
+from safekept.checkpoints.points import OWN
 from safekept.checkpoints.rollback import Damaged, FileContents
 from safekept.checkpoints.scan import HiddenFolders, KeptHidden, KeptLook
 from safekept.checkpoints.store import TreeState
@@ -102,6 +103,8 @@ class HiddenHistory:
             if isinstance(remark, dict) and remark.get("outcome") in ("unreadable", "locked"):
                 path = str(remark.get("path"))
                 state.skipped[path] = Skipped(path, "not-kept", str(remark.get("reason", "")))
+                if path == OWN or path in state:  # a directory, of which nothing more is known
+                    state.partial.add("" if path == OWN else path)
         return state
 
     def _entry(self, node: Node) -> FileState:
