@@ -150,7 +150,7 @@ class Checkpoints:
         """One turn of an agent: call `before` or `before_shell` on what this gives, before each change.
 
         A full pass is made before the first change of the turn; when the block ends, what the turn left
-        behind is marked, so that later edits of the user are known as his. `before` and `before_shell` never
+        behind is marked, so that later edits of the user are known as such. `before` and `before_shell` never
         raise: look at `complete` of what they return.
 
         >>> checkpoints = safekept.Checkpoints(project)

@@ -135,7 +135,7 @@ def restore(
     `safekept.undo()` brings it back.
 
     >>> _ = safekept.snapshot()
-    >>> _ = (home / "SOUL.md").write_text("Somebody else.")
+    >>> _ = (home / "SOUL.md").write_text("You are another.")
     >>> plan = safekept.restore("latest", ["SOUL.md"], dry_run=True).plan
     >>> plan.replace, plan.create
     (('SOUL.md',), ())

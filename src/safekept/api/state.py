@@ -51,12 +51,12 @@ def undo(
     undoes the undo.
 
     >>> _ = safekept.snapshot()
-    >>> _ = (home / "SOUL.md").write_text("Somebody else.")
+    >>> _ = (home / "SOUL.md").write_text("You are another.")
     >>> restored = safekept.restore(paths=["SOUL.md"], yes=True)
     >>> safekept.undo(restored.operation).returns
     ('SOUL.md',)
     >>> (home / "SOUL.md").read_text()
-    'Somebody else.'
+    'You are another.'
     """
     from safekept.actions.undo.undo import UndoRequest, take_back
 

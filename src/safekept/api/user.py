@@ -1,4 +1,4 @@
-"""The user for whom a program calls: his settings and places, read at every call as the CLI does."""
+"""The user for whom a program calls: their settings and places, read at every call as the CLI does."""
 
 from __future__ import annotations
 

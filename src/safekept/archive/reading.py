@@ -16,7 +16,7 @@ from .container.handle import Handle, open_handle
 from .container.limits import HASH_ALL, ReadLimits
 from .container.manifest import HEAD, HEAD_LIMIT, parse_head
 from .errors import NOTHING_CHANGED, ArchiveUnknown
-from .sealing.seal import NOBODY, Identity, open_sealed, sealed_kind
+from .sealing.seal import NO_IDENTITY, Identity, open_sealed, sealed_kind
 from .zip.directory import has_end
 from .zip.records import CENTRAL, CENTRAL_SIGNATURE, COMMENT, END_SIGNATURE, LOCAL_SIGNATURE
 
@@ -227,7 +227,7 @@ def open_archive(
     path: str,
     limits: ReadLimits = ReadLimits(),  # noqa: B008
     hash_up_to: int = HASH_ALL,
-    identity: Identity = NOBODY,
+    identity: Identity = NO_IDENTITY,
 ) -> Archive:
     """Open any archive we can read; raises a typed error for everything else.
 

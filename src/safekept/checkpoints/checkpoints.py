@@ -39,7 +39,7 @@ NO_GIT = "git is not on this machine: checkpoints are taken, but the rules of .g
 class Checkpoints:
     """One per agent process; `directory` is the store's. `forbidden`: homes, which are never a project.
 
-    `chosen`: resolved directories that a person called a project himself, marker or not. `hidden` is called
+    `chosen`: resolved directories that a person called a project, marker or not. `hidden` is called
     with a project and what a point found hidden in it, to keep that.
     """
 

@@ -1,7 +1,7 @@
 """The hidden half of an agent's points: what a call waits for, and what is left to a process of its own.
 
 A call waits a moment, and only where everything is loaded already. What takes longer (the first time, a
-large file, a database) is kept by a process that nobody waits for; until it is done, the record of the
+large file, a database) is kept by a process in the background; until it is done, the record of the
 project says what is not kept.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 #: Seconds that a call waits for the hidden half, over what it waits for the visible half.
 WAIT = 0.15
-#: Seconds that a mark, for which nobody waits, gives it before it is left to a process of its own.
+#: Seconds that a mark, made in the background, gives it before it is left to a process of its own.
 MARK_WAIT = 5.0
 #: Such a process is not started again within so many seconds, nor while one is at work.
 _PAUSE = 3.0
@@ -34,7 +34,7 @@ _LATE = "what is hidden there was not kept in time: a process of its own keeps i
 
 
 def bounded(settings: TakeSettings, wait: float = WAIT) -> TakeSettings:
-    """The same for a call that somebody waits for."""
+    """The same for a call in the foreground."""
     if settings.hidden is None:
         return settings
     return replace(settings, hidden=replace(settings.hidden, wait=wait))
@@ -119,7 +119,7 @@ def keep_apart(call: Call, place: Place, project: str) -> None:
 
 def begin_hidden_half(call: Call, place: Place) -> None:
     """A turn or a session begins: what is hidden is looked at before any tool has to wait for it, and what
-    somebody changed since the last turn is kept. The first time by a process of its own."""
+    was changed since the last turn is kept. The first time by a process of its own."""
     if place.policy.take.hidden is None or not os.path.isabs(call.directory) or call.out_of_reach:
         return
     from safekept.checkpoints.project import find_root, holds_too_much
@@ -142,7 +142,7 @@ def begin_hidden_half(call: Call, place: Place) -> None:
 
 
 def _look_and_keep(call: Call, place: Place, project: str) -> None:
-    """What nobody waits for; what takes long is left to a process of its own."""
+    """In the background; what takes long is left to a process of its own."""
     from safekept.actions.projects.project import checkpoint_directory
     from safekept.checkpoints.store import Store
     from safekept.checkpoints.take import look_now

@@ -1,4 +1,4 @@
-"""One user's settings, loaded for one environment: what every call of his agents is judged by.
+"""One user's settings, loaded for one environment: what every call of their agents is judged by.
 
 Settings that are wrong do not leave a project without protection: the defaults hold until they are
 mended, and every outcome says so.

@@ -31,7 +31,7 @@ _PATIENCE = 320.0
 _BUSY = 30.0
 #: What is said of an object that was refused.
 _REFUSED = ("name", "error", "text")
-#: One an hour for ten years; whoever names more of them does not end.
+#: One an hour for ten years; a keeper that names more of them does not end.
 _MOST_MANIFESTS = 100_000
 
 
@@ -206,7 +206,7 @@ class Keeper:
 
 @contextlib.contextmanager
 def _understanding() -> Iterator[None]:
-    """Whoever listens there may answer anything: KeeperRefused for what no keeper says."""
+    """What listens there may answer anything: KeeperRefused for what no keeper says."""
     try:
         yield
     except BAD_SHAPE as error:

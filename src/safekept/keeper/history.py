@@ -43,7 +43,7 @@ class Manifest:
 
 
 def read_manifest(fields: Mapping[str, Any]) -> Manifest:
-    """One as somebody else says it. Raises one of BAD_SHAPE."""
+    """One as the other side says it. Raises one of BAD_SHAPE."""
     numbers = [int(fields[name]) for name in ("number", "files", "bytes", "points")]
     root, time = fields["root"], float(fields["time"])
     if min(numbers) < 0 or max(numbers) >= 1 << 62 or not is_name(root) or not 0 <= time < 1e11:

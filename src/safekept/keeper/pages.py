@@ -2,7 +2,7 @@
 
 A manifest is an object that lists pages; a page is an object that lists files. All of them are named by
 their SHA-256 and never change, so two manifests share every page in which nothing changed. A file is a list
-of objects, or, where it is as small as a ref, its bytes. Whoever reads pages trusts nothing in them.
+of objects, or, where it is as small as a ref, its bytes. A reader of pages trusts nothing in them.
 """
 
 from __future__ import annotations

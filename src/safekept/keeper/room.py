@@ -6,7 +6,7 @@
     ID/lock, used         one change at a time; bytes that count against the quota
 
 Nothing here takes a path from a caller: a name is 64 hexadecimal digits or it is refused. What a caller
-passes is copied first and its name is checked on the copy, so whoever changes a file meanwhile changes
+passes is copied first and its name is checked on the copy, so a file that changes meanwhile changes
 nothing.
 """
 
@@ -96,7 +96,7 @@ class Room:
             return -1
 
     def open(self, name: str) -> int:
-        """A descriptor to read an object by. The file is the keeper's and 0400: nobody else can open it."""
+        """A descriptor to read an object by. The file is the keeper's and 0400: no other user can open it."""
         try:
             return os.open(self.place(name), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -139,7 +139,7 @@ class Room:
                 os.close(writing)
             private_directory(os.path.dirname(place))
             link_once(temporary, place)
-        except FileExistsError:  # somebody else of this user brought the same
+        except FileExistsError:  # another process of this user brought the same
             remove_quietly(temporary)
             self.reserve(-counted(one.size))
             return False

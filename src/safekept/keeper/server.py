@@ -1,7 +1,7 @@
 """The keeper's service: takes connections, and gives each to a process of its own.
 
 Who calls is what the kernel says. A user, and each process of one, has so many connections and no more;
-whoever comes beyond that is told at once to come again. So thousands of connections of one user keep no
+one beyond that is told at once to come again. So thousands of connections of one user keep no
 other user waiting. Room is given back at the start and every hour, in a process of its own.
 """
 
@@ -49,7 +49,7 @@ class _Caller:
 
 
 class KeeperServer:
-    """`listener`: a socket that listens already. `idle`: end when nobody called for so long; 0: never."""
+    """`listener`: a socket that listens already. `idle`: end after so long without a call; 0: never."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class KeeperServer:
         self._unknown = overflow_user()
 
     def run(self) -> None:
-        """Serve until SIGTERM, or until nobody called for a while. AlreadyRunning where one runs."""
+        """Serve until SIGTERM, or for a while without a call. AlreadyRunning where one runs."""
         os.umask(0o077)
         self._store.make()
         with process_lock(os.path.join(self._store.directory, "serving"), "safekept keeper", _LAST_CALLERS):
@@ -104,7 +104,7 @@ class KeeperServer:
                     os.read(wakened, 4096)
                 self._reap()
             if self._listener.fileno() in ready:
-                with contextlib.suppress(OSError):  # until nobody waits any more
+                with contextlib.suppress(OSError):  # until no caller waits any more
                     for _ in range(_AT_ONCE):
                         self._take(self._listener.accept()[0])
 
@@ -180,7 +180,7 @@ def _tell(connection: socket.socket, packet: bytes) -> None:
 def load_everything() -> None:
     """Before rights are given away: safekept may be installed where only root can read."""
     import codecs
-    import tempfile  # noqa: F401 - these two for a report of what nobody foresaw
+    import tempfile  # noqa: F401 - these two for a report of what was not foreseen
     import traceback  # noqa: F401
 
     import safekept.core.files.durable

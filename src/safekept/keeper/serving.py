@@ -1,7 +1,7 @@
 """One caller of the keeper, in a process of its own: questions in, answers out, nothing is ever deleted.
 
 Whatever a caller sends is bounded, and every question has a deadline that ends this process: a file on a
-filesystem that never answers holds up the one who passed it and nobody else.
+filesystem that never answers holds up only the caller who passed it.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Questions:
         return {"manifest": asdict(made), **_summary(self._history)}, []
 
     def _manifests(self, question: Mapping[str, Any], descriptors: list[int]) -> Answer:
-        """Newest first; `before` a number, for whoever wants older ones."""
+        """Newest first; `before` a number, to ask for older ones."""
         before = int(question.get("before") or 1 << 60)
         found = []
         for number in reversed(self._history.numbers()):

@@ -42,7 +42,7 @@ class KeeperStore:
 
     @property
     def identity(self) -> str:
-        """A random name: whoever remembers what is here sees by it that this is another store."""
+        """A random name: by it a client that remembers what is here sees that this is another store."""
         place = os.path.join(self.directory, _IDENTITY)
         return read_start(place, 64, follow=False).decode("ascii", "replace").strip()
 

@@ -1,7 +1,7 @@
 """What the keeper and its callers say to each other: one packet a question, one packet an answer.
 
 A packet is a JSON object of bounded size, with descriptors beside it. The socket keeps the packets apart
-(`SOCK_SEQPACKET`), so nobody waits for the rest of one.
+(`SOCK_SEQPACKET`), so the rest of one is never waited for.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def is_name(value: object) -> bool:
 
 
 def send(connection: socket.socket, document: Mapping[str, Any], descriptors: Iterable[int] = ()) -> None:
-    """One packet. Raises OSError where nobody takes it."""
+    """One packet. Raises OSError where it is not taken."""
     data = json.dumps(document, separators=(",", ":")).encode()
     if len(data) > MAX_PACKET:
         raise BadPacket(f"a packet of {len(data):,} bytes is too large")

@@ -64,7 +64,7 @@ class Settings:
         return tuple(str(item) for item in value) if isinstance(value, list) else ()
 
 
-#: The variable by which root says whose home he looks after: everything of safekept's is then the system's.
+#: The variable by which root says whose home it looks after: everything of safekept's is then the system's.
 SYSTEM_USER = "SAFEKEPT_SYSTEM_USER"
 #: Settings and key, vault and journal, what can be rebuilt: a directory for each user below each of them.
 SYSTEM_PLACES = ("/etc/safekept", "/var/lib/safekept", "/var/cache/safekept")

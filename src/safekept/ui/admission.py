@@ -1,4 +1,4 @@
-"""Who may see the page: whoever has the link that was printed, once and soon; from then on a cookie.
+"""Who may see the page: a browser with the link that was printed, once and soon; from then on a cookie.
 
 Everything here belongs to one process. A cookie, a link or a form of another one is worth nothing, also
 where it has the same port.

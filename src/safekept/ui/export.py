@@ -16,7 +16,7 @@ from .watching import PageWatch
 
 #: By this a file that is there is known to be one of ours, and may be replaced.
 MARK = b'content="safekept ui --export"'
-#: Seconds that an export waits for the vault: nobody sits before it.
+#: Seconds that an export waits for the vault: no person waits for it.
 _PATIENCE = 120.0
 
 

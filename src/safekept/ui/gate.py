@@ -74,7 +74,7 @@ class Gate:
         await self._app(scope, receive, sending)
 
     def _refused(self, scope: Scope, headers: Headers) -> Response | None:
-        """The answer to whoever may not come in; None for who may."""
+        """The answer to a caller who may not come in; None for one who may."""
         address = self._admission.address
         if headers.getlist("host") != [address.authority]:
             return refusal_page(421, "This address is not the one that safekept printed.")
@@ -94,7 +94,7 @@ class Gate:
         return refusal_page(403, "This browser has not come in by the link.")
 
     def _open(self, token: str, headers: Headers) -> Response:
-        """The link becomes a cookie. What a browser fetches before anybody clicked uses nothing up."""
+        """The link becomes a cookie. What a browser fetches before a click uses nothing up."""
         if "prefetch" in headers.get("sec-purpose", headers.get("purpose", "")):
             return refusal_page(503, "Not in advance.")
         if not self._admission.enter(token):

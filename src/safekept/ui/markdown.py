@@ -47,7 +47,7 @@ def _blocks(lines: list[str]) -> Iterator[Markup]:
             at = end + 1
             continue
         if len(line) <= _LONGEST and (heading := _HEADING.match(line)):
-            level = min(len(heading[1]) + 1, level + 1, 6)  # none is left out, for whoever hears them
+            level = min(len(heading[1]) + 1, level + 1, 6)  # none is left out, for a reader who hears them
             yield Markup("<h{0}>{1}</h{0}>").format(level, _inline(heading[2]))
             at += 1
             continue

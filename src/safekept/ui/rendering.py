@@ -137,5 +137,5 @@ def static_name(name: str) -> str:
 
 
 def refusal_page(status: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
-    """A small page by itself, for whoever did not come in."""
+    """A small page by itself, for a caller who did not come in."""
     return HTMLResponse(render("refusal.html", {"text": text, "status": status}), status, headers)

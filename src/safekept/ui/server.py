@@ -1,4 +1,4 @@
-"""The server: this machine only, until nobody has asked for half an hour."""
+"""The server: this machine only, until half an hour without a request."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _listening(request: PageRequest) -> Iterator[tuple[socket.socket, PageAddres
 
 @contextlib.contextmanager
 def _unix_socket(path: str) -> Iterator[socket.socket]:
-    """Only its owner can connect. A socket that nobody listens on any more is replaced, nothing else."""
+    """Only its owner can connect. A socket without a listener is replaced, nothing else."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         try:
             if _is_dead(path):

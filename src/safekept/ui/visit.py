@@ -30,7 +30,7 @@ from .work import WorkBoard
 VIEWS = (("/", "Today"), ("/timeline", "Timeline"), ("/browse", "Browse"), ("/proof", "Proof"))
 
 
-#: Seconds that a view waits for a vault that somebody has to himself.
+#: Seconds that a view waits for a vault that another process holds alone.
 _PATIENCE = 2.0
 
 
@@ -97,7 +97,7 @@ class Visit:
     def page(
         self, template: str, title: str, values: Mapping[str, object], status: int = 200, *, again: float = 0
     ) -> Response:
-        """A whole page. `again`: seconds after which a browser loads it anew, with or without scripts."""
+        """A whole page. `again`: seconds after which a browser loads it again, with or without scripts."""
         path = self.request.scope["path"]  # `url` fails where the query is no UTF-8
         common = {
             **common_values(self.context, self.office.program),

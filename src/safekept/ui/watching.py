@@ -1,7 +1,7 @@
-"""The look at everything, behind the page: begun when somebody asks, and never waited for for long.
+"""The look at everything, behind the page: begun when it is asked for, and never waited for for long.
 
-A vault on a server that hangs, or a place that does not answer, must not keep the page away. Whoever asks
-waits a moment; then they get what the journal knows, which takes milliseconds, and the page says so.
+A vault on a server that hangs, or a place that does not answer, must not keep the page away. A request
+waits a moment; then it gets what the journal knows, which takes milliseconds, and the page says so.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Sight:
 
 
 class PageWatch:
-    """One look at a time; whoever comes while one is under way waits for that one."""
+    """One look at a time; a request that comes while one is under way waits for that one."""
 
     def __init__(self, patience: float = PATIENCE) -> None:
         self._patience = patience

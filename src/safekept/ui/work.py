@@ -1,7 +1,7 @@
 """Work that the page began: one after the other, in a thread that no browser can end.
 
 One at a time, because two captures of one database in one process would drop each other's locks; a plan that
-looks at the live home waits its turn, too. Whoever closes the browser finds the work when they come back.
+looks at the live home waits its turn, too. A person who closes the browser finds the work on coming back.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class WorkBoard:
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
-        """For a look at the live home; PageBusy where work goes on for longer than anybody waits."""
+        """For a look at the live home; PageBusy where work goes on for longer than a request may wait."""
         if not self._turn.acquire(timeout=PATIENCE):
             current = next((one.title for one in self.all if one.state == RUNNING), "something else")
             raise PageBusy(

@@ -1,1 +1,1 @@
-"""What a person must hear of, and how it reaches him."""
+"""What a person must hear of, and how it reaches them."""

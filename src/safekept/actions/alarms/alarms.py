@@ -80,8 +80,8 @@ def raise_alarm(context: UserContext, alarm: Alarm, listener: Listener = silent)
     """Write it into the journal and notify; False where the same one is open already.
 
     Two alarms are the same where kind, home and `about` are; one about a loss is always its own. One that is
-    open is renewed: it keeps its id, and has the date, the reason and the commands of this one. Nobody is
-    notified twice of the same reason.
+    open is renewed: it keeps its id, and has the date, the reason and the commands of this one. The same
+    reason is notified only once.
     """
     same = [other for other in open_alarms(context, alarm.home) if alarm.kind != LOSS and _same(alarm, other)]
     if same:

@@ -1,7 +1,7 @@
 """Copies of the key, the settings, the journal and the receipts, behind a seat belt of their own.
 
 The originals lie where an `rm -rf ~` finds them. The copies follow whenever an operation ends, and never go
-back: one that would be replaced by something else (after the `rm` every journal begins anew) stays beside it.
+back: one that would be replaced by something else (after the `rm` a new journal begins) stays beside it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Drill: restore into an isolated place, prove what came back, and sign it off in a receipt.
 
-A backup that was never restored is a wish. A drill restores with the same landing as a real restore,
+A backup that was never restored may not restore. A drill restores with the same landing as a real restore,
 into scratch, from the bytes of the store alone, and holds everything against what was recorded. It
 never touches the live home and leaves nothing behind but the receipt. A drill that fails is an alarm.
 """

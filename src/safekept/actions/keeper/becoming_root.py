@@ -1,4 +1,4 @@
-"""Whether this user can become root: then what belongs to another user of this machine is no safer from him.
+"""Whether this user can become root: then what belongs to another user of this machine is not safe from them.
 
 Tried, not assumed: the user's number, the groups that amount to root, and `sudo -n true`. That one is
 remembered for an hour, since each refusal is a line in the machine's log.

@@ -70,7 +70,7 @@ def bring_back(context: UserContext, held: Held, listener: Listener = silent) ->
 
 
 def _make_way(context: UserContext, stores: Stores, held: Held) -> None:
-    """Another vault where this one was: put aside where nothing is in it; else it is somebody's."""
+    """Another vault where this one was: put aside where it is empty; else it is in use."""
     config = os.path.join(stores.vault, "config") if stores.vault else ""
     entry = next((one for one in held.entries if one.path == f"{VAULT}/config"), None)
     if entry is None or not config or not os.path.lexists(config) or is_whole(config, entry):

@@ -158,7 +158,7 @@ class KeeperRemoval:
     """What would go."""
 
     files: tuple[str, ...]  # unit files of ours
-    left: tuple[str, ...]  # those that somebody else wrote
+    left: tuple[str, ...]  # those that safekept did not write
     store: str  # "" where there is none
     nightly: dict[str, list[str]] = field(default_factory=dict)  # user -> files of ours
 

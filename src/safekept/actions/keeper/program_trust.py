@@ -21,7 +21,7 @@ class ProgramNotRoots(SafekeptError):
 
 
 def refuse_writable_program(program: str) -> None:
-    """ProgramNotRoots where anybody but root can change what would run."""
+    """ProgramNotRoots where a user other than root can change what would run."""
     found = writable_part([program, *_loaded()])
     if not found:
         return
@@ -40,7 +40,7 @@ def refuse_writable_program(program: str) -> None:
 
 
 def writable_part(paths: Iterable[str]) -> str:
-    """The first of these, or of what lies below or above, that somebody else can change; empty: none."""
+    """The first of these, or of what lies below or above, that another user can change; empty: none."""
     paths = list(paths)
     for path in paths:
         if open_to_others(path):
@@ -78,7 +78,7 @@ def _others(top: str, seen: set[str] | None = None) -> Iterator[str]:
                 top + os.sep
             ):
                 there = target
-                while not os.path.lexists(there):  # whoever can make what is missing decides, too
+                while not os.path.lexists(there):  # a user who can make what is missing decides, too
                     there = os.path.dirname(there)
                 if open_to_others(there) or next(_others(target, seen), ""):
                     yield path

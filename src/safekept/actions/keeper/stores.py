@@ -160,7 +160,7 @@ def _below(
 
 
 def _passing(name: str) -> bool:
-    """A lock, a cache, a seat belt's mark, or what somebody is writing just now."""
+    """A lock, a cache, a seat belt's mark, or a file that is being written."""
     return (
         name.startswith((TEMPORARY_PREFIX, "tmp_", ".safekept-try-"))
         or name.endswith(".lock")

@@ -1,6 +1,6 @@
-"""What is new of the stores goes to the keeper, in a process that nobody waits for; a manifest ends it.
+"""What is new of the stores goes to the keeper, in a process in the background; a manifest ends it.
 
-One at a time, and whoever comes while one is at work is served by the next: that one sees what he brought.
+One at a time. What is stored while one is at work is sent by the next.
 Nothing of it can fail what was stored: it is done again after the next snapshot or turn.
 """
 
@@ -79,7 +79,7 @@ def main() -> None:
 
 
 def last_failure(cache_directory: str) -> str:
-    """Why the last transfer failed; "" where it did not, or nobody wrote it down."""
+    """Why the last transfer failed; "" where it did not, or that is not known."""
     found = read_fields(os.path.join(cache_directory, OUTCOME)) if cache_directory else {}
     return str(found.get("what", "")) if found.get("ok") is False else ""
 

@@ -29,7 +29,7 @@ from ..projects.hidden.record import hidden_exists
 from ..projects.hidden.repository import open_hidden
 from ..vault.keys.keys import removed_keys
 
-#: Seconds for which it waits for whoever drops hidden halves here.
+#: Seconds for which it waits for a process that drops hidden halves here.
 _WAIT = 60.0
 
 

@@ -1,4 +1,4 @@
-"""Who made a version of a file: an agent's turn, an update, a restore, or nobody that safekept saw.
+"""Who made a version of a file: an agent's turn, an update, a restore, or what safekept did not see.
 
 A version was made between the last snapshot of the one before it and the first of its own. A home point is
 taken right before an agent changes a file, so one that names the file and is followed by another content says
@@ -15,7 +15,7 @@ from safekept.vault.tags import PRE_MIGRATION, PRE_UPDATE
 from ..base.context import UserContext
 from ..base.operations.care import GuardFacts
 from ..base.operations.homes import LandingFacts
-from ..projects.file_history import FIRST, SOMEBODY
+from ..projects.file_history import FIRST, NOT_AN_AGENT
 from ..projects.home_points.point import HomePoint
 from ..projects.home_points.stored import point_of
 from ..snapshots.history import History, Version
@@ -39,7 +39,7 @@ NOT_KNOWN = "It is not known who made it: no agent is connected here"
 
 
 def authors(context: UserContext, found: History) -> list[str]:
-    """Of each version, newest first; of the oldest nobody knows."""
+    """Of each version, newest first; of the oldest it is not known."""
     doings = _doings(context, found.place.home)
     watched = any(point_of(one.first.snapshot) or point_of(one.last.snapshot) for one in found.versions)
     who = [
@@ -60,10 +60,10 @@ def _author(newer: Version, older: Version, path: str, doings: Sequence[Operatio
     point = point_of(older.last.snapshot)
     if point is not None and any(path == name or path.startswith(name + "/") for name in point.paths):
         turn = _turn(point)
-        return f"Made by {turn}" if written <= begin + _TURN else f"{SOMEBODY}; or by {turn}"
+        return f"Made by {turn}" if written <= begin + _TURN else f"{NOT_AN_AGENT}; or by {turn}"
     if older.last.kind in (PRE_UPDATE, PRE_MIGRATION):
         return f"Made by {'an update' if older.last.kind == PRE_UPDATE else 'a migration'}"
-    return SOMEBODY if watched else NOT_KNOWN
+    return NOT_AN_AGENT if watched else NOT_KNOWN
 
 
 def _turn(point: HomePoint) -> str:

@@ -35,7 +35,7 @@ DANGERS = {
 
 @dataclass(frozen=True, slots=True)
 class Survival:
-    """Whether a copy is still of use after one danger. `holds` is None where nobody knows."""
+    """Whether a copy is still of use after one danger. `holds` is None where that is not known."""
 
     danger: str
     holds: bool | None

@@ -1,7 +1,7 @@
 """The last days of each home, one by one: what was kept, copied and proven, and what was not.
 
 A day without a snapshot says two very different things. Where the home did not change since the one before,
-nothing is missing; where it did, or nobody knows, and the last one was too old at the end of that day, the
+nothing is missing; where it did, or may have, and the last one was too old at the end of that day, the
 day was overdue. The times of snapshots come from the vault, everything else from the journal.
 """
 

@@ -1,4 +1,4 @@
-"""Keep a project as it is now: the point that a person takes himself, or an agent's hook asks for."""
+"""Keep a project as it is now: the point that a person takes, or an agent's hook asks for."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from .project import checkpoint_directory
 
 #: Checkpoints that are looked at.
 MOST_POINTS = 500
-SOMEBODY = "Made by you, or by a program that is not connected"
+NOT_AN_AGENT = "Made by you, or by a program that is not connected"
 FIRST = "Already there when it was first kept"
 
 
@@ -96,7 +96,7 @@ def _who(before: Checkpoint, after: Checkpoint) -> str:
         return "Made by a rollback"
     turn = after if after.kind == "after" else before if before.kind == "before" else None
     if turn is None:
-        return SOMEBODY
+        return NOT_AN_AGENT
     session = f", session {turn.session}" if turn.session else ""
     return f"Made by an agent{session}{': ' + turn.reason if turn.reason else ''}"
 

@@ -1,4 +1,4 @@
-"""Which project a person means by the directory he stands in, and what is near where he stands.
+"""Which project a person means by the directory they stand in, and what is near it.
 
 One answer for every command and front end: the directory itself if it has checkpoints, else the
 project around it that checkpoints would be taken of. Never a project further up: going back there

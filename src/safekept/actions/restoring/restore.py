@@ -131,7 +131,7 @@ class PreparedRestore(PreparedLanding):
     def carry_out(self, listener: Listener = silent) -> LandingResult:
         """Keep what is there, stage, prove, swap in; journalled either way."""
         plan = self.plan
-        # A state that a restore stored by itself is on no list: whoever brings less back by it hears of that.
+        # A state that a restore stored by itself is on no list: one that brings less back says so.
         counts = None if self.chosen.kind in UNDO_POINTS else (self.manifest or {}).get("census")
         work = RestoreFacts(
             snapshot=self.chosen.id,

@@ -141,7 +141,7 @@ def _user_manager(machine: Machine) -> bool:
 
 
 def linger_file(machine: Machine) -> str:
-    """What says that this user's services run while he is logged out; "" where nothing does."""
+    """What says that this user's services run while they are logged out; "" where nothing does."""
     path = machine.at(f"/var/lib/systemd/linger/{machine.login}")
     return path if machine.login and os.path.lexists(path) else ""
 

@@ -59,7 +59,7 @@ class Installation:
     """What would be written and started; nothing is, until `install` is called with it."""
 
     host: str  # systemd, launchd or cron
-    user: str = ""  # whom root looks after; empty: a user for himself
+    user: str = ""  # whom root looks after; empty: this user
     files: dict[str, str] = field(default_factory=dict)  # path -> text
     table: str = ""  # our lines for the user's own crontab
     start: list[tuple[str, ...]] = field(default_factory=list)  # commands, after the files are there

@@ -49,7 +49,7 @@ class Remaining:
 
 def what_remains(context: UserContext, config_directory: str, lingers: str = "") -> list[Remaining]:
     """Everything of ours that is there, the most valuable first. `lingers`: what says to systemd that this
-    user's services run while he is logged out; others may count on it by now."""
+    user's services run while they are logged out; others may count on it by now."""
     places, data = context.places, context.places.data_directory
     found = []
     if is_remote(context, places.vault):

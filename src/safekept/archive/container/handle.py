@@ -108,7 +108,7 @@ def open_handle(path: str) -> Handle:
 
 
 def _refuse_led_elsewhere(path: str, descriptor: int) -> None:
-    """As root: where somebody else decides what a path leads to, it must lead to what is that user's. What
+    """As root: where another user decides what a path leads to, it must lead to what is that user's. What
     lands in a home can be read there, so a link could have root fetch what its maker may not read."""
     owner = foreign_owner(path)
     if owner is None or os.fstat(descriptor).st_uid == owner.uid:

@@ -60,4 +60,4 @@ class Identity:
         return self.opened(f"Passphrase of `{path}`", opening)
 
 
-NOBODY = Identity()
+NO_IDENTITY = Identity()

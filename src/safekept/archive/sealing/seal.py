@@ -2,7 +2,7 @@
 
 `Seal` is what an archive is written through, `open_sealed` the way back. Both work on a stream: nothing in
 the clear touches a disk, memory does not grow with the archive, and no byte is handed on that was not
-authenticated. Public names: `Seal`, `make_seal`, `sealed_kind`, `open_sealed`, `Identity`, `NOBODY`,
+authenticated. Public names: `Seal`, `make_seal`, `sealed_kind`, `open_sealed`, `Identity`, `NO_IDENTITY`,
 `SUFFIXES`, `unsealed_name`.
 """
 
@@ -23,7 +23,7 @@ from ..errors import NOTHING_CHANGED, NOTHING_WRITTEN
 from .age.keys import AgeRecipient, parse_recipient
 from .age.ssh_keys import SshRecipient, parse_public
 from .errors import RecipientsMixed, RecipientsUnreadable, bad_recipient
-from .identity import NOBODY, Ask, Identity
+from .identity import NO_IDENTITY, Ask, Identity
 
 # Whom an archive is sealed to, as people write it: keys, files of keys, `gpg:KEY`, or a passphrase.
 
@@ -145,7 +145,7 @@ _AGE = (b"age-encryption.org/", b"-----BEGIN AGE ENCRYPTED FILE-----")
 _GLANCE, _HEAD = 64, 4096
 
 __all__ = [
-    "NOBODY",
+    "NO_IDENTITY",
     "Ask",
     "Identity",
     "Seal",

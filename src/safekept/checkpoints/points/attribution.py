@@ -1,7 +1,7 @@
 """Whose change a file shows: the agent's, or the user's own.
 
 An agent's turn lies between its *before* point and its *after* mark. What changed outside any turn,
-that is after an after-mark and before the next turn, was changed by the user, whatever tool he used.
+that is after an after-mark and before the next turn, was changed by the user, whatever tool they used.
 For each file the newest change decides. While a second agent is still at its turn, the mark of the first
 one ends nothing. A point that hid a file says nothing of its content. No
 after-mark after the checkpoint means that nothing is known, and then nothing counts as the user's

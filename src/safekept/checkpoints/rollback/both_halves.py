@@ -1,6 +1,6 @@
 """Whose change a file shows, where it was in one half at one point and in the other at the next.
 
-What git hides changes with every rule that somebody writes. So each point is asked with both its halves, and
+What git hides changes with every new rule. So each point is asked with both its halves, and
 two states are the same where their bytes are, whatever each half calls them.
 """
 

@@ -5,7 +5,7 @@ Pure: made from two states of the project (as it was, as it is) and answers to a
 - A file is replaced or removed only if the undo point holds it; what is on disk and in no state is
   not ours to touch, whatever the reason.
 - "Not in the checkpoint" is no proof of "created since": it must not have been left out then either.
-- The user's own later edits stay, unless he says otherwise; so does a new file that may be one that was
+- The user's own later edits stay, unless they say otherwise; so does a new file that may be one that was
   left out then, under another name.
 - Nothing that git keeps for itself (`.git`) is ever written.
 """

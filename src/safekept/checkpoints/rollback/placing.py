@@ -123,7 +123,7 @@ def clear_away(ground: ProjectTree, change: Change) -> str:
             facts = ground.look(name)
             if facts is None:
                 continue
-            # By its look as well: FUSE may number a file anew at any time, and what was staged is stored.
+            # By its look as well: FUSE may number a file again at any time, and what was staged is stored.
             staged = change.staged is not None and change.staged.looks_like(facts)
             ours = staged or _is_new(ground, change, facts)
             saved = _is_old(ground, change, facts, moved=True)

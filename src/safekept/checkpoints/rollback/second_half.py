@@ -2,7 +2,7 @@
 
 The visible half is planned, and lands, without it. What is decided here are the paths that the visible half
 cannot settle alone: those that are hidden, were hidden, or became so. Where a path is in both halves, the
-visible one counts. Whoever calls gives both states of the hidden half, and where its bytes are.
+visible one counts. The caller gives both states of the hidden half, and where its bytes are.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SecondHalf:
     history: History  # of the hidden half: a point of which nothing is kept raises CheckpointDamaged
     contents: FileContents  # of both halves
     same: Same  # whether two states are of the same bytes, in whichever half they are
-    #: Where a rollback is undone: the hidden half as that rollback wanted it; None where nobody knows.
+    #: Where a rollback is undone: the hidden half as that rollback wanted it; None where that is not known.
     undone: TreeState | None = None
     overwrite_mine: bool = False
     left_now: Mapping[str, Skipped] = field(default_factory=dict)  # what is there and not kept
@@ -110,7 +110,7 @@ def plan_second_half(store: Store, plan: RollbackPlan, half: SecondHalf) -> Roll
 
 
 def _new_and_unread(half: SecondHalf) -> Iterator[str]:
-    """What is there now, was not there then, and could not be read: nobody can save it, so it stays. A
+    """What is there now, was not there then, and could not be read: it cannot be saved, so it stays. A
     directory counts where it was there, too: what is new in it is not seen. What could not be read then is no
     change."""
     changed = None if half.undone is None else _changed_between(half.then, half.undone)
@@ -134,7 +134,7 @@ def _leave_unread(more: RollbackPlan, path: str) -> None:
 def _taken_over(plan: RollbackPlan, half: SecondHalf) -> set[str]:
     """What the visible half leaves because it cannot know: that a new file is no renamed hidden one, since
     that one comes back; that nothing was there, where the hidden half knows what was; whose change it is,
-    where a point hid it; and that nobody changed what a rollback brought back, where it was hidden then."""
+    where a point hid it; and that what a rollback brought back did not change, where it was hidden then."""
     found: set[str] = set(plan.deferred)
     for one in plan.left:
         if one.reason == "since" and _as_undone(plan.now, one.path, half):

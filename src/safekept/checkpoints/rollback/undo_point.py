@@ -130,7 +130,7 @@ class UndoPoint:
         points: list[Checkpoint] = []
         if never or not any(point.full for point in self.store.newest_first(self.project)):
             points = self.store.checkpoints(self.project)
-            # One of which nobody knows whether it is full: the project is not to be taken for what it is not.
+            # It is not known whether one is full: the project is not to be taken for what it is not.
             if not never and (unread := self.store.refs.unread) is not None:
                 raise no_undo_point(self.project, f"a checkpoint of it cannot be read: {unread}")
         if points:

@@ -2,8 +2,8 @@
 
 Promise: every file that a pass hides is either kept in the hidden half or named with the reason why not.
 Left out are trees that a marker proves to be remakeable, what a user's own settings leave out, and what
-exceeds the budget, the largest first. A tree that was kept before stays kept, whatever marker somebody
-puts into it later. Nothing is opened but directories; no link is followed; memory and time follow the
+exceeds the budget, the largest first. A tree that was kept before stays kept, whatever marker is
+put into it later. Nothing is opened but directories; no link is followed; memory and time follow the
 budget and not the project: of a directory with half a million files no more than the budget is looked at.
 """
 
@@ -261,7 +261,7 @@ class HiddenWalk:
     def _listed(self, path: bytes, directory: int, status: os.stat_result) -> HiddenFolder:
         folder = HiddenFolder(status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_mode & 0o7777)
         if max(status.st_mtime_ns, status.st_ctime_ns) > self._now - 2_100_000_000:
-            folder.inode = -1  # its names may change again and its time not: listed anew the next time
+            folder.inode = -1  # its names may change again and its time not: listed again the next time
         most = self._limits.files
         with os.scandir(directory) as listing:
             entries = []
@@ -361,7 +361,7 @@ class HiddenWalk:
 
 
 def _is_index(name: bytes, present: Collection[bytes]) -> bool:
-    """Whether it is the index of a database's log, which changes whenever somebody reads."""
+    """Whether it is the index of a database's log, which changes whenever the database is read."""
     return name.endswith(b"-shm") and sidecar_of(name) in present
 
 

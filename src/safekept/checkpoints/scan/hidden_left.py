@@ -2,8 +2,8 @@
 
 Beyond a limit the largest are left out first.
 
-The record lies beside the project's other records, so that whoever asks (`status`, the list of a
-rollback) can name what would be lost without a look at the project.
+The record lies beside the project's other records, so that `status` and the list of a
+rollback can name what would be lost without a look at the project.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LEFT_WORDS = {
     "special": "a socket, pipe or device",
     "limit": "nested too deep to be walked",
 }
-#: Nobody chose these, and they hold something that could be lost.
+#: These were not chosen, and they hold something that could be lost.
 _EXPOSED = frozenset({TOO_LARGE, BUDGET, TOO_MANY, "git", UNREADABLE, "limit"})
 _NAME = "hidden-left.json"
 _MOST = 50
@@ -104,7 +104,7 @@ def write_left(directory: str, found: tuple[NotKept, ...]) -> None:
 
 
 def read_left(directory: str) -> LeftRecord:
-    """What stands there; nothing where nothing is exposed, or nobody looked yet."""
+    """What stands there; nothing where nothing is exposed, or before the first look."""
     fields = read_fields(os.path.join(directory, _NAME))
     with contextlib.suppress(KeyError, TypeError, ValueError):
         some = tuple(

@@ -78,7 +78,7 @@ class KeptHidden:
             os.close(descriptor)
 
     def keep_only(self, wanted: Callable[[KeptLook], bool]) -> list[KeptLook]:
-        """Drop the lines of looks that nobody names any more; those that went."""
+        """Drop the lines of looks that are not wanted any more; those that went."""
         gone = [one for one in self.looks.values() if not wanted(one)]
         if gone:
             self.looks = {look: one for look, one in self.looks.items() if wanted(one)}

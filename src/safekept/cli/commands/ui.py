@@ -122,7 +122,7 @@ def _ready(console: Console, link: str, allow_changes: bool, no_open: bool) -> N
 
 
 def _open(link: str) -> bool:
-    """Whether a browser was started; never where nobody sits before a screen."""
+    """Whether a browser was started; never where there is no screen."""
     screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or on_macos()
     if not screen or os.environ.get("SSH_CONNECTION"):
         return False

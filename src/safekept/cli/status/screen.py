@@ -132,7 +132,7 @@ def _show_home(screen: Screen, status: Status, home: HomeStatus) -> None:
     if home.last and home.last.databases != "sound" and home.verified:
         screen.fact("", f"the last verified one: {ago_text(home.verified.time, now)} ({home.verified.short})")
     archive = home.archive
-    if archive is not None:  # nobody needs one
+    if archive is not None:  # an archive is optional
         size = f", {size_text(archive.bytes)}" if archive.bytes is not None else ""
         state = incomplete_text(archive, ", ")
         seal = "not sealed"
@@ -209,7 +209,7 @@ def _copies(found: Sequence[DestinationStatus], now: float) -> str:
 
 
 def _ended(push: FailedAttempt) -> str:
-    """A push that somebody ended is no failure: the next one goes on with it."""
+    """A push that was interrupted is no failure: the next one goes on with it."""
     return "interrupted" if push.state == "interrupted" else "FAILED"
 
 
@@ -430,6 +430,6 @@ def clock_text(when: float, now: float) -> str:
     days = (then.date() - today.date()).days
     if days > 1:
         return f"in {seconds_text(when - now)}"
-    # Before six in the morning is still the night before, to whoever reads this.
+    # Before six in the morning is still the night before, to a reader.
     night = then.hour < 6 and (days == 1 or today.hour < 6)
     return f"{'tonight' if night else 'tomorrow' if days else 'today'} at {then:%H:%M}"

@@ -3,7 +3,7 @@
 A file goes only where its directory can be written. So the directories of a store are closed (0500; as root,
 whom modes do not bind, also immutable), and an `rm -rf`, a `find -delete` or a `git clean` of the same user
 leaves what is in them. A writer opens the directories that it needs and holds a shared lock on the store's
-root meanwhile; whoever then gets that lock alone closes everything. The kernel lets go of the lock of a
+root meanwhile; a writer that then gets that lock alone closes everything. The kernel lets go of the lock of a
 writer that dies, and what it left open is closed by the next command. The root is opened first and closed
 last: while it is closed, everything is.
 
@@ -33,8 +33,8 @@ _WRITABLE, _SEVERAL = 0o222, stat.S_ISVTX
 #: Filesystems that one machine has to itself and that keep modes. A machine that shares any other may run a
 #: program that knows nothing of belts.
 _OWN_DISKS = frozenset("ext2 ext3 ext4 xfs btrfs zfs f2fs bcachefs tmpfs overlay apfs hfs".split())
-#: Seconds for which a writer waits for whoever is closing, which takes a millisecond: a process that was
-#: stopped in the middle of it stops nobody else.
+#: Seconds for which a writer waits for a process that is closing, which takes a millisecond: one that was
+#: stopped in the middle of it stops no other.
 _PATIENCE = 2.0
 
 
@@ -89,7 +89,7 @@ class Belt:
             return False
         with contextlib.suppress(OSError):
             if os.fstat(self._lock).st_mode & 0o200 and self.state == "on":
-                self._say_several()  # somebody else is at work, or was killed
+                self._say_several()  # another writer is at work, or was killed
         _change(self._lock, writable=True)
         return True
 
@@ -99,28 +99,28 @@ class Belt:
             os.fchmod(self._lock, stat.S_IMODE(os.fstat(self._lock).st_mode) | _SEVERAL)
 
     def open_all(self) -> None:
-        """The same for every directory, for whoever runs a program that writes anywhere in the store."""
+        """The same for every directory, for a program that writes anywhere in the store."""
         self.open(self.root)
         self._everywhere = True
         for place in reversed(self.directories()):
             self.open(place)
 
     def let_go(self) -> None:
-        """Nothing more is written. Whoever is the last closes. May be called twice; never an error."""
+        """Nothing more is written. The last writer closes. May be called twice; never an error."""
         with self._mutex, contextlib.suppress(OSError):
             if self._lock < 0:
                 if self.wanted is False or not os.stat(self.root).st_mode & 0o200:
                     return
                 if self.wanted is None and self.state != "on":
                     return
-                # Open although nobody here wrote: a new setting, a person, or a writer that was killed.
+                # Open although nothing was written here: a new setting, a person, or a killed writer.
                 self._lock = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
                 self._everywhere = True
             try:
                 if not _alone(self._lock):
                     if self.state != "on":
                         return
-                    # Whoever is the last must know of what we opened.
+                    # The last writer must know of what we opened.
                     _wait_for_share(self._lock)
                     self._say_several()
                     if not _alone(self._lock):
@@ -137,12 +137,12 @@ class Belt:
         self._by_hand(_OPEN)
 
     def fasten(self) -> bool:
-        """Close everything, where nobody writes just now; whether it is closed. OSError."""
+        """Close everything, where no process writes just now; whether it is closed. OSError."""
         self._by_hand(_ON)
         return self.holds()
 
     def take_off(self) -> None:
-        """Open everything for good: for whoever removes the store or moves it."""
+        """Open everything for good, before the store is removed or moved."""
         self.open_all()
         with self._mutex:
             remove_quietly(self._mark)
@@ -210,7 +210,7 @@ class Belt:
         """All of them, those that hold others last; only those that are so. One look at each."""
         found = []
         for name in self._inside:
-            # Whoever closes must not miss one that is open: the root then stays open, too.
+            # One that stays open must not be missed by the next to close: the root then stays open, too.
             gone = (FileNotFoundError, NotADirectoryError) if writable is True else (OSError,)
             places = [self.root]
             for part in name.removesuffix("/*").split("/"):
@@ -271,11 +271,11 @@ def _wait_for_share(descriptor: int) -> None:
                 return
             time.sleep(0.0005)
         except OSError:
-            return  # no such locks here: then nobody closes, either
+            return  # no such locks here: then nothing is closed, either
 
 
 def _alone(descriptor: int) -> bool:
-    """Whether nobody else writes; the shared lock is given up for it."""
+    """Whether no other process writes; the shared lock is given up for it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -302,7 +302,7 @@ def change_named(path: str, *, writable: bool) -> bool:
 
 
 def _change(descriptor: int, *, writable: bool) -> bool:
-    """What cannot be changed stays: whoever writes there then gets an error of its own."""
+    """What cannot be changed stays: a write there then fails with an error of its own."""
     try:
         facts = os.fstat(descriptor)
         mode = stat.S_IMODE(facts.st_mode)

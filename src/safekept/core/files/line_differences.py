@@ -1,7 +1,7 @@
 """The lines that differ between two texts, at a price that no text can raise.
 
 Python's `difflib` compares in a time that grows with the square of a text, or faster: one of a megabyte that
-somebody made for it takes hours. So its steps are counted. Where they are too many, what the two texts begin
+was made for it takes hours. So its steps are counted. Where they are too many, what the two texts begin
 and end with in common is the same, and everything between is another text.
 """
 

@@ -2,7 +2,7 @@
 
 `remakeable.toml` beside this file has the rows. A user's own are one line each: `out beside Makefile`, or
 `with .my-cache` for whatever holds that file. A name alone proves nothing, for a person may have called
-something of his own so; `__pycache__` is the one that nothing else uses.
+something of their own so; `__pycache__` is the one that nothing else uses.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Immutable: Linux `FS_IOC_SETFLAGS`, macOS `fchflags` (`uchg`), elsewhere nothing: root is then bound by no
 mode, and the seat belt does not hold root. Extended attributes: Linux; elsewhere they are not copied to a
-file that is written anew, and whoever had one (a label of access rights) has to set it again.
+file that is written again: one that had some (a label of access rights) needs them set again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _IMMUTABLE = 0x10
 
 
 def set_immutable(descriptor: int, immutable: bool) -> None:
-    """Whether what is open can be changed by anybody, root too. OSError where that cannot be set."""
+    """Whether what is open can be changed at all, by root too. OSError where that cannot be set."""
     if not has("immutable"):
         return
     if sys.platform == "linux":

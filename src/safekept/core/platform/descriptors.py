@@ -2,7 +2,7 @@
 
 Linux: `/proc/self/fd`, `O_PATH`, `memfd_create`, `F_SETPIPE_SZ`. macOS: `F_GETPATH`, `/dev/fd`. Elsewhere:
 no name, `O_RDONLY`, a file that is unlinked at once, pipes as wide as they are. What is lost: without
-`/proc` a name leads by its path again, so whoever can write to a directory on the way can exchange it
+`/proc` a name leads by its path again, so a user who can write to a directory on the way can exchange it
 meanwhile; without `O_PATH` a directory that may be entered but not read is not walked.
 """
 

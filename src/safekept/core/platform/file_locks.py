@@ -1,7 +1,7 @@
 """Locks that belong to an open file, and not to its process.
 
 Linux and macOS: *open file description* locks; the two write the request down in another order. Elsewhere
-there are none, and whoever wants one does without: SQLite's own backup copies a database then, which waits
+there are none, and the caller does without: SQLite's own backup copies a database then, which waits
 for its writers.
 """
 
@@ -20,7 +20,7 @@ AVAILABLE = hasattr(fcntl, "F_OFD_SETLK") and has("ofd_locks")
 
 
 def set_lock(descriptor: int, kind: int, start: int, length: int) -> None:
-    """Set a lock without waiting. OSError: EAGAIN or EACCES where somebody else's is in the way."""
+    """Set a lock without waiting. OSError: EAGAIN or EACCES where another's is in the way."""
     if AVAILABLE:
         fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _packed(kind, start, length))
 

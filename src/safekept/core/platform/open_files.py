@@ -1,8 +1,8 @@
 """Which processes have a file open or locked, found without opening it.
 
-Linux: the descriptors of every process in `/proc/*/fd`, and `/proc/locks`. macOS: `lsof`. Elsewhere nobody
-can say, and the answer is just that, so that unknown is taken for held. What is lost with `lsof`: it takes
-up to a second, and shows an ordinary user nothing of other users' processes.
+Linux: the descriptors of every process in `/proc/*/fd`, and `/proc/locks`. macOS: `lsof`. Elsewhere it
+is not known, and the answer is just that, so that unknown is taken for held. What is lost with `lsof`: it
+takes up to a second, and shows an ordinary user nothing of other users' processes.
 """
 
 from __future__ import annotations

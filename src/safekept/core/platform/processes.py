@@ -1,4 +1,4 @@
-"""This boot, other processes, and clocks that nobody sets.
+"""This boot, other processes, and clocks that are never set.
 
 Linux: `/proc`. macOS: `sysctl` and `ps`. Elsewhere: the machine's name for the boot, and nothing about
 others. What is lost: without an id of the boot, a process number from before a restart may be taken for one
@@ -43,7 +43,7 @@ def number_space() -> str:
 
 
 def command_line(pid: int) -> str:
-    """The command line of a process in one line; its bare name where it shows none, "" where nobody knows."""
+    """The command line of a process in one line; its bare name where it shows none, "" if unknown."""
     if has("proc"):
         try:
             with open(f"{_PROC}/{pid}/cmdline", "rb") as file:
@@ -77,7 +77,7 @@ def numbers(root: str = "/") -> list[str]:
 
 
 def name_of_process(number: str, root: str = "/") -> str:
-    """What a process is called; "" where there is none, or nobody may know."""
+    """What a process is called; "" where there is none, or that is not shown."""
     if has("proc"):
         path = os.path.join(_at(root), number, "comm")
         with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
@@ -86,7 +86,7 @@ def name_of_process(number: str, root: str = "/") -> str:
 
 
 def program_and_user(number: str, root: str = "/") -> tuple[str, int]:
-    """The first word of a process, and whose it is. OSError where nobody may know."""
+    """The first word of a process, and whose it is. OSError where that is not shown."""
     process = os.path.join(_at(root), number)
     with open(os.path.join(process, "cmdline"), "rb") as file:
         word = file.read(_MOST_WORDS).partition(b"\0")[0]
@@ -116,7 +116,7 @@ def read_by_thread(thread: int) -> int:
 
 
 def uptime() -> float:
-    """Seconds by a clock that nobody sets, and that goes on while the machine sleeps; of this boot only."""
+    """Seconds by a clock that is never set, and that goes on while the machine sleeps; of this boot only."""
     if sys.platform == "linux" and has("boottime"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.clock_gettime(time.CLOCK_MONOTONIC)  # goes on in a sleep on macOS, too

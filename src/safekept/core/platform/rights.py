@@ -98,7 +98,7 @@ def keep_freed_memory() -> None:
     """Keep freed memory for the next use, instead of giving it back; without glibc nothing happens.
 
     Compressing and unpacking a gigabyte allocates and frees a megabyte some thousand times. By default the C
-    library maps each anew and gives it back, and the system clears every page of it again and again (measured
+    library maps each again and gives it back, and the system clears every page of it each time (measured
     on one gigabyte: an eighth of a backup and a tenth of an import). What is larger, a pack of 16 MB above
     all, is still mapped: it grows without being copied, and leaves no hole behind when it goes (measured on
     the same gigabyte: 60 MB of holes). To be called once, before the first thread.

@@ -2,7 +2,7 @@
 
 Linux: `SO_PEERCRED`, `MSG_CMSG_CLOEXEC`. macOS: `LOCAL_PEERCRED` and `LOCAL_PEERPID`; descriptors are
 closed to children after they came, so that a process that is started in that very moment inherits one.
-Elsewhere nobody is known: PermissionError, and whoever asks does not serve.
+Elsewhere the caller is not known: PermissionError, and it is not served.
 """
 
 from __future__ import annotations

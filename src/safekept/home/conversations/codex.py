@@ -1,7 +1,7 @@
 """Codex's conversations: `sessions/YYYY/MM/DD/rollout-<time>-<id>.jsonl`.
 
 Seen in homes of Codex 0.166.0. It puts a transcript that it finds into its own database, so its resume list
-has one as soon as it is there (seen with 0.166.0); the name that somebody gave a conversation is a line of
+has one as soon as it is there (seen with 0.166.0); the name that its user gave a conversation is a line of
 `session_index.jsonl`.
 """
 

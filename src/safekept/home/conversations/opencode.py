@@ -52,7 +52,7 @@ class OpencodeChats(Rows):
 
 
 def _said(message: dict[str, Any], when: float, part: dict[str, Any]) -> Message | None:
-    """One part of a message as somebody would read it; None: a mark between two steps."""
+    """One part of a message as a person would read it; None: a mark between two steps."""
     if part.get("type") == "text":
         return Message(str(message.get("role") or ""), str(part.get("text") or ""), when, "")
     if part.get("type") == "tool":

@@ -94,7 +94,7 @@ class ConversationReader(ABC):
         )
 
     def search(self, words: str) -> Iterator[tuple[Conversation, list[Message]]]:
-        """Conversations in which somebody said this, in large or small letters, with where they said it."""
+        """Conversations in which this was said, in large or small letters, with where they said it."""
         wanted = words.casefold()
         for one in self.conversations():
             found = [said for said in self.messages(one.id) if wanted in said.text.casefold()]

@@ -19,7 +19,7 @@ from safekept.core.records import dataclass
 
 from .reader import UNTOUCHED, Conversation, ConversationReader, Message, NoSuchSession, latest_first
 
-#: A longer line is nobody's message.
+#: A longer line is no message.
 LONGEST_LINE = 32 << 20
 #: So much of a first message is its conversation's title.
 _TITLE = 80
@@ -41,7 +41,7 @@ class Told:
 
     id: str = ""
     title: str = ""
-    named: str = ""  # the title that somebody gave it
+    named: str = ""  # the title that its user gave it
     source: str = ""
     parent: str = ""
     started: float = 0.0

@@ -14,7 +14,7 @@ from safekept.core.worker import Worker
 
 #: Seconds after which waiting work is done even though callers are being served.
 _LONGEST_WAIT = 2.0
-#: So many pieces may wait; beyond it the caller does the work himself.
+#: So many pieces may wait; beyond it the caller does the work itself.
 _MOST = 1000
 
 

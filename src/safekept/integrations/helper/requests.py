@@ -13,7 +13,7 @@ Answer = tuple[dict[str, str], bytes]
 
 
 def answer(header: Mapping[str, str], body: bytes, places: PlaceCache) -> Answer:
-    """Do what was asked for. Never raises: an `error` makes the client do the work himself."""
+    """Do what was asked for. Never raises: an `error` makes the client do the work itself."""
     work = _WORK.get(header.get("do", ""))
     if work is None:
         return {"error": f"there is nothing called `{header.get('do', '')[:40]}`"}, b""

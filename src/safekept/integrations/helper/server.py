@@ -1,8 +1,8 @@
 """The helper: answers hooks and plugins of one user, from a process that has everything loaded.
 
-A thread for each connection, every size bounded, and no request can end it. It ends by itself: when nobody
-asked for half an hour, when its socket or data directory is gone, when the code on disk is another, when
-it is told to. What it promised to do later is done first.
+A thread for each connection, every size bounded, and no request can end it. It ends by itself: after
+half an hour without a request, when its socket or data directory is gone, when the code on disk is another,
+when it is told to. What it promised to do later is done first.
 """
 
 from __future__ import annotations

@@ -210,7 +210,7 @@ def _remove_empty(directories: list[str]) -> None:
 
 
 def _path_first(context: UserContext) -> str:
-    """How the user's own programs come first, in the file that his shell reads."""
+    """How the user's own programs come first, in the file that their shell reads."""
     shell = os.path.basename(context.caller.environment.get("SHELL", ""))
     if shell == "fish":
         return "fish_add_path ~/.local/bin"

@@ -1,4 +1,4 @@
-"""Who asks, and what may be touched for him: everything that one call of a tool needs."""
+"""Who asks, and what may be touched for them: everything that one call of a tool needs."""
 
 from __future__ import annotations
 

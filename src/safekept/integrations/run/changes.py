@@ -161,7 +161,7 @@ class CannotWatch(Exception):
 class Notifications:
     """The system's own. Every directory that counts is watched by itself, and no other.
 
-    A recursive watch would spend the user's allowance, which his editor needs too, on `node_modules`.
+    A recursive watch would spend the user's allowance, which their editor needs too, on `node_modules`.
     """
 
     native = True

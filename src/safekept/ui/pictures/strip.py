@@ -14,7 +14,7 @@ _STEP, _WIDTH, _TALL = 20, 14, 30
 _TOP = 10  # room for an alarm above the bars
 _MARKS = _TOP + _TALL + 9  # the row of copies and proofs below them
 
-#: In words, for a day, a legend and whoever does not see the picture.
+#: In words, for a day, a legend and a reader who does not see the picture.
 WORDS = {
     KEPT: "snapshot",
     UNCHANGED: "nothing had changed",

@@ -28,7 +28,7 @@ if (work && window.EventSource) {
   });
 }
 
-// Names of this page are narrowed while somebody types; the button asks for all pages.
+// Names of this page are narrowed while a person types; the button asks for all pages.
 const filter = document.querySelector("[data-filter]");
 const names = document.getElementById("names");
 if (filter && names) {

@@ -24,7 +24,7 @@ def show(visit: Visit) -> Response:
 
 
 def values_of(context: UserContext, sight: Sight) -> dict[str, object]:
-    """What the template prints; also in a file that is sent to somebody."""
+    """What the template prints; also in a file that is sent on."""
     receipts = read_receipts(context)
     homes = []
     for home in sight.status.homes if sight.status else ():

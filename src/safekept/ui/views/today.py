@@ -71,7 +71,7 @@ def show(visit: Visit) -> Response:
 
 
 def values_of(sight: Sight, program: str, user_home: str, allow_changes: bool = False) -> dict[str, object]:
-    """What the template prints; also in a file that is sent to somebody."""
+    """What the template prints; also in a file that is sent on."""
 
     values: dict[str, object] = {
         "late": sight.late,

@@ -1,4 +1,4 @@
-"""The hidden half of one project, kept by a process that nobody waits for."""
+"""The hidden half of one project, kept by a process in the background."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def keep_hidden(
     kept = kept_looks(context, project)
     known = kept.looks.get(look.id)
     if known is not None and not (known.missing and (again or not deadline)):
-        return known  # what is missing is tried again by whoever has the time
+        return known  # what is missing is tried again by a call without a deadline
     folders = look.folders
     if look.empty:
         return keep_nothing(context, project, look)
@@ -121,8 +121,8 @@ def _scan(
         project,
         layout,
         Selection(include=tuple(escaped(os.fsdecode(path)) for path in folders.wanted()), quick=True),
-        # Databases of projects are only ever captured in processes of their own, so nobody's lock is lost by
-        # reading the first bytes of one here.
+        # Databases of projects are only ever captured in processes of their own, so reading the
+        # first bytes of one here drops no lock.
         capture=CaptureOptions(
             scratch=copies_directory(context, cache),
             deadline=10.0,

@@ -1,7 +1,7 @@
 """The lines of kept looks, written again from the snapshots themselves where they are lost.
 
-They lie beside the stores and not behind the seat belt, so `rm -rf ~` takes them. Without them nobody would
-know which snapshot holds the hidden half of a checkpoint, and retention would take every one for unneeded.
+They lie beside the stores and not behind the seat belt, so `rm -rf ~` takes them. Without them it would
+not be known which snapshot holds the hidden half of a checkpoint, and retention would drop every one.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def open_hidden(context: UserContext, *, create: bool = False, listener: Listene
 
     Raises what keeps the vault shut, and HiddenNotReady where there is none.
     """
-    # Nobody is asked for a passphrase where a key file is what opens the vault.
+    # Where a key file opens the vault, no passphrase is asked for.
     secret = context.caller.vault_secret if context.choices.vault_wants_passphrase else None
     quiet = context.changed(vault_secret=secret, source_vault="")
     place = hidden_directory(context)

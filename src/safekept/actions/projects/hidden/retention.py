@@ -28,14 +28,14 @@ from .lines_again import all_lines_again
 from .record import hidden_exists
 from .repository import open_hidden
 
-#: Seconds for which a snapshot that no line names is left alone: somebody may be about to write the line.
+#: Seconds for which a snapshot that no line names is left alone: its line may be about to be written.
 _YOUNG = 3600.0
 
 
 def drop_unneeded(
     context: UserContext, store: Store, *, total: int = 0, now: bool = False, listener: Listener = silent
 ) -> int:
-    """Drop what nobody needs; how many snapshots went. `now`: what was dropped lately goes, too.
+    """Drop what is not needed any more; how many snapshots went. `now`: what was dropped lately goes, too.
 
     A repository that is in use, or does not open, is left for another time.
     """

@@ -23,7 +23,7 @@ class HiddenTrouble:
     since: float = 0.0  # seconds since 1970
 
     def lasting(self, records: str) -> bool:
-        """Whether it is no matter of moments: nobody is at work on it, and it is not new."""
+        """Whether it will last: no process is at work on it, and it is not new."""
         old = bool(self.what) and not 0 <= time.time() - self.since < _SOON
         return old and not lock_is_held(os.path.join(records, LOCK))
 

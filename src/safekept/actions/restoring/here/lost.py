@@ -2,7 +2,7 @@
 
 Something is gone where what safekept knows of it says that it was there: a copy of a file that is missing, a
 home with snapshots, a project with checkpoints. What is there is left as it is; a home of which little is
-left (its agent may have begun anew) is asked about.
+left (its agent may have begun a new one) is asked about.
 """
 
 from __future__ import annotations

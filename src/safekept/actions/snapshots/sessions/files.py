@@ -253,7 +253,7 @@ class Renamed(Content):
 
 
 def _made(path: str, data: bytes, like: Entry | None) -> Entry:
-    """A file that is written anew, with the mode that it had."""
+    """A file that is written again, with the mode that it had."""
     mode, time = (like.mode, like.mtime_ns) if like is not None else (0o600, 0)
     return Entry(path, Kind.FILE, mode, time, len(data), open=lambda: BytesContent(data, time))
 

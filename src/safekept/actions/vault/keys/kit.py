@@ -308,7 +308,7 @@ def write_kit(context: UserContext, repository: Repository, output: str = "") ->
         places = tuple(places_now(context))
         note_written(context, repository.id, KitRecord(time.time(), tuple(pages), places, kit.key_id))
     except BaseException as error:
-        # Half a kit holds the whole key, and nobody would know that it lies there.
+        # Half a kit holds the whole key, and its owner would not know that it lies there.
         for half in made:
             with contextlib.suppress(OSError), held_output(half) as held:
                 os.unlink(held)

@@ -72,7 +72,7 @@ def run_bounded(
 ) -> subprocess.CompletedProcess[bytes] | None:
     """What git said in that repository, its memory and its time bounded; None where it did not end in time.
 
-    It talks to nobody, whatever a configuration says.
+    It uses no network, whatever a configuration says.
     """
     import subprocess
 
@@ -184,7 +184,7 @@ class Kept:
         self.trouble = "" if git else "git is not on this machine"
         if git is None:
             return False
-        # A call that somebody waits for has a short end anyway, and does not pay for the look.
+        # A call in the foreground has a short deadline anyway, and does not pay for the look.
         if wait > 1 and (trap := trap_in_objects(wanted.objects)):
             self.trouble = f"`objects/{trap}` is no file that git could read"
             return False
@@ -327,7 +327,7 @@ class Kept:
             self._run(git, WantedObjects(""), until, "repack", "-d", "-q", "--geometric=2")
 
     def _promise(self, more: dict[str, set[str]]) -> None:
-        """Everything that is promised, written anew: whole, synced, under its final name."""
+        """Everything that is promised, written again: whole, synced, under its final name."""
         known = {**self.promised(), **more}
         known[HELD] = known[HELD] - known[WHOLE]
         lines = sorted(f"{oid} {kind}{oid}\n" for kind, names in known.items() for oid in names)
@@ -384,7 +384,7 @@ class Kept:
 def drop_unused(directory: str, in_use: Callable[[str], bool]) -> int:
     """Remove the repositories that no project's points need any more; returns how many. Never raises.
 
-    One of which nobody wrote down who needs it stays.
+    One without a record of who needs it stays.
     """
     import shutil
 

@@ -47,7 +47,7 @@ class Located:
 
     @property
     def settings(self) -> bytes:
-        """The first part of its configuration, as bytes; nobody obeys them."""
+        """The first part of its configuration, as bytes; they are not obeyed."""
         with contextlib.suppress(OSError):
             return read_start(os.path.join(self.common, "config"), _LARGEST_SETTINGS, follow=False)
         return b""

@@ -113,7 +113,7 @@ def _of_this(name: str, now: RepositoryState) -> bool:
 
 # In words.
 
-#: Counts the commits of the first that the second does not have; -1 where nobody can say.
+#: Counts the commits of the first that the second does not have; -1 where that cannot be known.
 Count = Callable[[str, str], int]
 
 

@@ -19,7 +19,7 @@ from .recreating import Recreating, mend_shell
 from .restoring import RepositoryRestored, Restoring, stashes_in
 from .state import HEAD, OBJECTS, REF, STASH, RepositoryState, read_states
 
-#: A `.git` that is gone leaves nothing to compare with; one that never was there is nobody's loss.
+#: A `.git` that is gone leaves nothing to compare with; one that never was there is no loss.
 States = Mapping[str, RepositoryState]
 #: Seconds in which missing objects are looked for.
 _LOOK = 120.0
@@ -102,7 +102,7 @@ def _stashes(store: Store, state: RepositoryState | None) -> int:
 
 
 def _checked_out(state: RepositoryState) -> list[str]:
-    """Branches that other worktrees stand on: moving one under somebody's feet would look like his change."""
+    """Branches that other worktrees stand on: one that moves looks like a change made there."""
     base = os.path.join(state.common, "worktrees")
     places = [state.common]
     with contextlib.suppress(OSError):

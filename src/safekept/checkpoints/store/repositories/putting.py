@@ -40,7 +40,7 @@ def put_index(git: str, data: bytes) -> None:
     """The index, under git's own lock: where another git is at work, that one goes first. Raises OSError."""
     lock, place, own = (os.path.join(git, name) for name in ("index.lock", "index", "index.safekept"))
     # A lock that a killed one of ours left is the same file as its draft, or says so; any other is
-    # somebody else's.
+    # another program's.
     with contextlib.suppress(OSError):
         if _says_ours(lock) or os.path.samestat(os.lstat(lock), os.lstat(own)):
             os.unlink(lock)

@@ -1,6 +1,6 @@
 """Putting a repository back: objects first, then files, refs, HEAD, stashes, index.
 
-Refs are written by git itself, in one transaction that fails where somebody moved one meanwhile; hooks, the
+Refs are written by git itself, in one transaction that fails where one moved meanwhile; hooks, the
 filesystem monitor and every program that a configuration names are off. Objects are written by git in our own
 repository, straight into the project's, so no setting of the project's is read for that. Each step can be
 done again: one that was killed is done once more by the next command.
@@ -58,7 +58,7 @@ class RepositoryRestored:
 
     @property
     def complete(self) -> bool:
-        """Whether everything is as it was, but for what somebody moved since."""
+        """Whether everything is as it was, but for what was moved since."""
         return all(reason in ("mine", "since", "elsewhere") for _, reason, _ in self.left)
 
     def as_dict(self) -> dict[str, object]:

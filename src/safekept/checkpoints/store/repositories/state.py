@@ -29,7 +29,7 @@ HEAD, INDEX, STASH = "HEAD", "index", "stash"
 DOT_GIT, OBJECTS = "dot-git", "objects"
 REF, LOG, FILE = "ref:", "log:", "file:"
 REMOTE = "ref:refs/remotes/"
-#: Items that nobody would call a change: they follow from the rest, or tell of the past.
+#: Items that a person would not call a change: they follow from the rest, or tell of the past.
 _ASIDE = (LOG, DOT_GIT, FILE + "worktrees/")
 
 
@@ -61,7 +61,7 @@ class RepositoryState:
         return list(found)
 
     def remote_objects(self) -> list[str]:
-        """What remote-tracking refs name: somebody else has it, too."""
+        """What remote-tracking refs name: the remote has it, too."""
         return list(
             dict.fromkeys(
                 value

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .keeping import Kept, WantedObjects
     from .reading import RepositoryReading
 
-#: Seconds for the objects: of a mark, which nobody waits for; of a point that a rollback needs.
+#: Seconds for the objects: of a mark, which is made in the background; of a point that a rollback needs.
 _MARK_WAIT, _UNDO_WAIT = 20.0, 600.0
 #: Of what HEAD stood at, so much is kept beside the refs.
 _MOST_LOGGED = 200
@@ -137,7 +137,7 @@ class RepositoryLook:
             kept.used_by(project_id(self._project))
         except (
             OSError
-        ) as error:  # whoever else uses it could take it away: it is not held until that is written
+        ) as error:  # another user of it could take it away: it is not held until that is written
             held, kept.trouble = False, kept.trouble or error.strerror or str(error)
         if held and not kept.lacks(wanted) and not kept.crowded:
             return

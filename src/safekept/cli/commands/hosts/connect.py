@@ -208,7 +208,7 @@ def _covered(
 
 
 def _begin_keeping(settings: Settings, host: str, project: str) -> None:
-    """What git hides is kept for the first time behind whoever connects, and not before a first command."""
+    """What git hides is first kept right after a connect, so that no command waits for it."""
     from safekept.integrations.calls import Call
     from safekept.integrations.hidden_half import begin_hidden_half
     from safekept.integrations.places import Place

@@ -29,5 +29,5 @@ def command() -> None:
     """A copy on this machine that belongs to another user, so that no `rm` of yours deletes it.
 
     The keeper is a service with a user of its own. It takes copies of the vault, the checkpoints and what
-    opens them, and gives them back; nobody can make it delete or replace anything.
+    opens them, and gives them back; it deletes and replaces nothing on request.
     """

@@ -17,7 +17,7 @@ from safekept.keeper.wire import SOCKET
 
 #: The first descriptor that a supervisor passes.
 _PASSED = 3
-#: Started by its socket, it ends when nobody called for so long.
+#: Started by its socket, it ends after so long without a call.
 _IDLE = 900.0
 
 

@@ -226,7 +226,7 @@ class RebuildHere:
     def _consent(self, lost: Lost, homes: list[HomePlan], going_on: bool) -> None:
         questions = [one.question for one in homes if one.question]
         if lost.projects and not (lost.homes or lost.files or going_on):
-            # Whoever deleted an old project meant it; nothing else is gone that would say otherwise.
+            # An old project was deleted on purpose; nothing else is gone that would say otherwise.
             questions.append(
                 f"{count_text(len(lost.projects), 'project')} that you may have deleted come back"
             )

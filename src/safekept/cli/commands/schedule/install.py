@@ -63,7 +63,7 @@ def install_command(
 
     That is 03:30 every night unless you set it. Every file and command is shown first. With `--system
     --user-name NAME` root looks after the home of that user, with a vault below /var/lib/safekept that
-    the user, and his agent, cannot delete.
+    neither the user nor an agent of theirs can delete.
     """
     from safekept.actions.schedule.host import find_host, plan_installation
     from safekept.actions.schedule.install import install, installed, refuse_taken

@@ -5,7 +5,7 @@ row that is not indexed yet: removing it removes nothing, changing it indexes it
 content the same raises `malformed`; such a table is made before the database is in place.
 
 Each transaction takes rows that are not in the index at that moment. So it may be killed at any instant and
-begun anew, and two of them at once, an agent that writes and its own merges are all right.
+begun again, and two of them at once, an agent that writes and its own merges are all right.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 #: Where the copies of this plugin in one process agree which of them acts: for each home the last one.
 _ACTIVE = "_safekept_in_hermes"
 _PENDING = 500
-#: Seconds for a message that nobody waits for the result of.
+#: Seconds for a message whose result is not waited for.
 _BRIEF = 5.0
 
 Callback = Callable[..., Any]
@@ -265,7 +265,7 @@ class Hooks:
             self._write_down(f"nothing was kept before `{tool}`: {self.link.trouble}")
 
     def _write_down(self, what: str) -> None:
-        """For `safekept status`; where there is no safekept, there is nobody to read it."""
+        """For `safekept status`; where there is no safekept, it is not written."""
         if self.link.command:
             remember_failure(client.data_directory(self.link.environment()), what)
 
