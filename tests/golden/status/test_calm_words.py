@@ -7,7 +7,7 @@ from safekept.actions.status.destination_status import DestinationStatus
 from safekept.actions.status.findings.stores import of_destinations
 from safekept.actions.status.home_summary import FailedAttempt
 from safekept.actions.status.vault_status import OPEN, VaultStatus
-from safekept.cli.status.screen import _copies
+from safekept.cli.status.homes import _copies
 from safekept.cli.words.remarks import amount_text
 from safekept.core.entries import NOT_ALL_COUNTED, Outcome, Remark
 

@@ -7,7 +7,7 @@ import datetime
 import pytest
 
 from safekept.actions.status.schedule_status import ScheduleStatus
-from safekept.cli.status.screen import _runs
+from safekept.cli.status.work import _runs
 
 
 def at(day: int, hour: int, minute: int = 0) -> float:

@@ -125,7 +125,7 @@ def show_command(system: bool, user_name: str, home: str, layout: str, as_json: 
     from safekept.actions.schedule.of_machine import run_of_machine
     from safekept.actions.schedule.schedule import last_run, plan_due, task_histories
 
-    from ...status.screen import clock_text
+    from ...status.work import clock_text
 
     settings, context, console = begin(as_json, system, user_name, home)
     request = run_request(settings, context, home=home, layout=layout)
