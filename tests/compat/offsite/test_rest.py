@@ -22,7 +22,7 @@ from safekept.actions.offsite.pull import PullRequest, pull
 from safekept.actions.offsite.push import PushRequest, push
 from safekept.actions.status.destination_status import destination_statuses
 from safekept.actions.status.recent import recent
-from safekept.actions.vault.keys.kit import copies_of
+from safekept.actions.vault.keys.kit_commands import copies_of
 from safekept.actions.vault.opening import make_vault, open_vault
 from safekept.core.objects.base import Taken
 from safekept.core.objects.errors import PlaceRefused, PlaceUnreachable

@@ -14,7 +14,8 @@ import pytest
 
 from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
 from safekept.actions.vault.keys.keys import add_passphrase
-from safekept.actions.vault.keys.kit import make_kit, write_kit
+from safekept.actions.vault.keys.kit import make_kit
+from safekept.actions.vault.keys.kit_files import write_kit
 from safekept.actions.vault.keys.kit_page import INDENT
 from safekept.actions.vault.opening import open_vault
 from safekept.home.scan.scanning import Selection

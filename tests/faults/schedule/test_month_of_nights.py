@@ -26,7 +26,7 @@ from safekept.actions.drill.receipts import read_receipts
 from safekept.actions.offsite.destination import DestinationSetting
 from safekept.actions.projects.checkpoint import CheckpointPolicy, take_checkpoint
 from safekept.actions.schedule.schedule import Run, RunRequest, run_due
-from safekept.actions.vault.keys.kit import write_kit
+from safekept.actions.vault.keys.kit_files import write_kit
 from safekept.actions.vault.keys.kit_record import acknowledge_kit
 from safekept.actions.vault.opening import open_vault
 from safekept.archive.sealing.age.keys import AgeIdentity

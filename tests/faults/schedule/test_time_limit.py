@@ -21,7 +21,7 @@ import pytest
 from safekept.actions.offsite.destination import DestinationSetting
 from safekept.actions.schedule.run import OutOfTime, time_limit
 from safekept.actions.schedule.steps import RunRequest, Work, perform
-from safekept.actions.vault.keys.kit import write_kit
+from safekept.actions.vault.keys.kit_files import write_kit
 from safekept.actions.vault.keys.kit_record import acknowledge_kit
 from safekept.actions.vault.opening import open_vault
 from safekept.archive.sealing.age.keys import AgeIdentity

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from safekept.actions.vault.keys.kit import write_kit
+from safekept.actions.vault.keys.kit_files import write_kit
 from safekept.actions.vault.opening import open_vault
 from safekept.cli.console import Console
 from support.commands.in_process import spoken

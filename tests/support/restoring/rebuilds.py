@@ -14,7 +14,7 @@ from safekept.actions.base.context import UserContext
 from safekept.actions.offsite.destination import DestinationSetting
 from safekept.actions.offsite.push import PushRequest, push
 from safekept.actions.vault.keys.keys import add_passphrase
-from safekept.actions.vault.keys.kit import write_kit
+from safekept.actions.vault.keys.kit_files import write_kit
 from safekept.actions.vault.opening import open_vault
 from safekept.vault.repo.keys import Secret
 from support.home.homes import differences, make_hermes_home, tree_facts

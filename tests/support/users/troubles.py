@@ -28,7 +28,7 @@ from safekept.actions.base.unfinished import Unfinished
 from safekept.actions.hosts.calls import integrations_directory, record_host_call
 from safekept.actions.projects.hidden.record import project_records
 from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
-from safekept.actions.vault.keys.kit import write_kit
+from safekept.actions.vault.keys.kit_files import write_kit
 from safekept.actions.vault.keys.kit_record import acknowledge_kit
 from safekept.actions.vault.opening import open_vault
 from safekept.actions.vault.seat_belt import open_stores

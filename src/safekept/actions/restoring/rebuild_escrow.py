@@ -14,7 +14,7 @@ from safekept.core.next_step import NextStep
 from ..base.context import UserContext
 from ..offsite.place import find_destination, open_destination
 from ..vault.keys.escrow import opened_by_escrow
-from ..vault.keys.kit import ReadKit
+from ..vault.keys.kit_reading import ReadKit
 from ..vault.place import SeveralVaults, is_remote
 from .rebuild_source import vaults_at
 

@@ -241,7 +241,7 @@ def _prove(context: UserContext, home: FoundHome, listener: Listener) -> str:
 
 
 def _kit(context: UserContext, output: str, listener: Listener) -> str:
-    from ..vault.keys.kit import write_kit
+    from ..vault.keys.kit_files import write_kit
     from ..vault.opening import open_vault
 
     with open_vault(context, listener=listener) as repository:

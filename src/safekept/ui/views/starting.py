@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from safekept.actions.drill.drill import DrillRequest, drill
 from safekept.actions.offsite.push import PushRequest, push
 from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
-from safekept.actions.vault.keys.kit import refresh_kit
+from safekept.actions.vault.keys.kit_files import refresh_kit
 from safekept.core.ages import count_text, size_text
 from safekept.core.events import Listener
 from safekept.home.scan import Selection

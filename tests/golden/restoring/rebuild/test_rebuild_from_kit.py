@@ -16,7 +16,7 @@ from safekept.actions.offsite.destination import DestinationSetting
 from safekept.actions.offsite.destination_changes import note_change
 from safekept.actions.offsite.push import PushRequest, push
 from safekept.actions.vault.keys.keys import add_passphrase
-from safekept.actions.vault.keys.kit import write_kit
+from safekept.actions.vault.keys.kit_files import write_kit
 from safekept.actions.vault.opening import open_vault
 from safekept.cli.console import Console
 from safekept.vault.repo.keys import Secret, generate_secret

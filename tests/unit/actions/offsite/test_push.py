@@ -24,7 +24,9 @@ from safekept.actions.offsite.push import PushRequest, push
 from safekept.actions.vault.keys import keys as recovery_access
 from safekept.actions.vault.keys.key_file import KeyMissing
 from safekept.actions.vault.keys.keys import NoRecoveryAccess, add_passphrase
-from safekept.actions.vault.keys.kit import make_kit, restic_name, write_kit
+from safekept.actions.vault.keys.kit import make_kit
+from safekept.actions.vault.keys.kit_commands import restic_name
+from safekept.actions.vault.keys.kit_files import write_kit
 from safekept.actions.vault.keys.kit_page import as_text
 from safekept.actions.vault.keys.kit_record import NoKitYet, acknowledge_kit
 from safekept.actions.vault.opening import make_vault, open_vault

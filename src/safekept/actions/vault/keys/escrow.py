@@ -29,7 +29,7 @@ from ...offsite.destination import VAULT
 from .kit_record import places_now
 
 if TYPE_CHECKING:
-    from .kit import ReadKit
+    from .kit_reading import ReadKit
 
 #: Below the directory of the vault; restic passes it over.
 DIRECTORY = "safekept/escrow"
@@ -160,7 +160,7 @@ def opened_by_escrow(
     counts where its key opens this very vault.
     """
     from ..opening import open_vault
-    from .kit import parse_kit
+    from .kit_reading import parse_kit
     from .passphrase import secret_from_text
 
     for text in _kits(context, objects, directory):

@@ -198,7 +198,7 @@ def key_ids(repository: Repository) -> set[str]:
 
 def _of_before(line: Record, vault: str) -> KitRecord:
     """A kit that an earlier safekept wrote: the page itself says what it names."""
-    from .kit import read_kit
+    from .kit_reading import read_kit
 
     files = VaultKitFacts.read(line).written or ()
     page = next((kit for path in files if (kit := read_kit(path))), None)

@@ -294,7 +294,7 @@ def add_command(
 
 def _kit_follows(console: Console, settings: Settings) -> KitStatus:
     """The kit says where the copies are: it is written again, with the settings as they are now."""
-    from safekept.actions.vault.keys.kit import refresh_kit
+    from safekept.actions.vault.keys.kit_files import refresh_kit
     from safekept.settings import load_settings
 
     return refresh_kit(context_from(load_settings(settings.environment)), console.notes())

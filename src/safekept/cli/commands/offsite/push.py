@@ -95,7 +95,7 @@ def command(
     from safekept.actions.offsite.push import ABSENT, DONE, INCOMPLETE, PushRequest, push
     from safekept.actions.schedule.schedule import count_as_done
     from safekept.actions.vault.keys.keys import NoRecoveryAccess
-    from safekept.actions.vault.keys.kit import refresh_kit
+    from safekept.actions.vault.keys.kit_files import refresh_kit
     from safekept.actions.vault.keys.kit_record import KitOutdated, KitStatus, NoKitYet
     from safekept.schedule.tasks import PUSH, Task
     from safekept.vault.errors import NoSuchVault

@@ -136,7 +136,7 @@ def command(
         # The library does not know what was typed; a printed command must.
         error.next_steps = reworded(error.next_steps, lambda step: _named(step, os.path.abspath(file)))
         if isinstance(error, ArchiveUnknown):
-            from safekept.actions.vault.keys.kit import is_kit
+            from safekept.actions.vault.keys.kit_reading import is_kit
 
             if is_kit(file):
                 before = "It is a kit. To have the home back from the copy that it names:"

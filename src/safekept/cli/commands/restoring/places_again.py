@@ -15,7 +15,7 @@ from safekept.actions.offsite.destination import DestinationSetting
 from safekept.actions.offsite.destination_changes import removed_places
 from safekept.actions.offsite.elsewhere import directory_of, on_a_disk_of_this_machine
 from safekept.actions.setup.machine_record import KEY, read_machine_record
-from safekept.actions.vault.keys.kit_page import VARIABLES
+from safekept.actions.vault.keys.kit_commands import VARIABLES
 from safekept.core.next_step import NextStep
 from safekept.core.objects.address import is_address
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from safekept.actions.restoring.kit_places import KitPlace
     from safekept.actions.restoring.rebuild import PreparedRebuild
     from safekept.actions.setup.machine_record import MachineRecord
-    from safekept.actions.vault.keys.kit import ReadKit
+    from safekept.actions.vault.keys.kit_reading import ReadKit
 
 
 def with_removed(prepared: PreparedRebuild, places: Sequence[KitPlace], kit: ReadKit) -> list[KitPlace]:

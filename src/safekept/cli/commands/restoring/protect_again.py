@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from safekept.actions.base.unfinished import Unfinished
     from safekept.actions.restoring.kit_places import KitPlace
     from safekept.actions.restoring.rebuild import PreparedRebuild
-    from safekept.actions.vault.keys.kit import ReadKit
+    from safekept.actions.vault.keys.kit_reading import ReadKit
 
 
 #: Each rebuild adds a key; who wonders which kit counts reads that the old ones do.

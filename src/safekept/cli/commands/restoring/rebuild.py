@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from safekept.actions.base.context import UserContext
     from safekept.actions.offsite.homes_in_vault import SeveralHomes
     from safekept.actions.restoring.rebuild_request import RebuildRequest
-    from safekept.actions.vault.keys.kit import ReadKit
+    from safekept.actions.vault.keys.kit_reading import ReadKit
     from safekept.settings import Settings
     from safekept.vault.errors import WrongKey
     from safekept.vault.repo import Secret
@@ -273,7 +273,7 @@ def _escrowed(context: UserContext, place: str, host: str) -> ReadKit | None:
 
 def _kit(place: str) -> ReadKit | None:
     """The kit that was named in the place of a destination; None where it is something else."""
-    from safekept.actions.vault.keys.kit import read_kit
+    from safekept.actions.vault.keys.kit_reading import read_kit
 
     path = os.path.abspath(os.path.expanduser(place))
     return read_kit(path) if os.path.isfile(path) else None

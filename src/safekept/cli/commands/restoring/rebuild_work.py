@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from safekept.actions.restoring.rebuild_request import RebuildRequest
     from safekept.actions.setup.machine_record import MachineRecord
     from safekept.actions.snapshots.listing import Listed
-    from safekept.actions.vault.keys.kit import ReadKit
+    from safekept.actions.vault.keys.kit_reading import ReadKit
     from safekept.settings import Settings
     from safekept.vault.repo import Secret
 

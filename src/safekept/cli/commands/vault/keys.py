@@ -19,7 +19,7 @@ from safekept.actions.vault.keys.keys import (
     remove_key,
     write_exported_key,
 )
-from safekept.actions.vault.keys.kit import refresh_kit, write_kit
+from safekept.actions.vault.keys.kit_files import refresh_kit, write_kit
 from safekept.actions.vault.keys.kit_record import acknowledge_kit, kept_beside
 from safekept.actions.vault.opening import open_vault
 from safekept.core.errors import ConsentNeeded
