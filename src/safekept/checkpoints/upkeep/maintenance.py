@@ -189,7 +189,7 @@ def _run(
     from ..store.damage import note_findings
     from ..store.git import find_git
     from ..store.refs import Refs, pack_refs
-    from ..store.repositories.keeping import drop_unused
+    from ..store.repositories.own_repository import drop_unused
     from ..store.store import Store
     from .dropping import drop_checkpoints, forget_dropped, held_by_grace, tidy_records
     from .dropping import dropped as all_dropped

@@ -1,51 +1,36 @@
-"""The objects of one repository, in a bare one of ours: `repositories/<id>` beside the checkpoint store.
+"""The objects of one repository, held in a bare one of ours.
 
 Git packs them there, with the project's objects as alternates: it runs in our repository, so nothing of the
 project's settings is read. What no remote-tracking ref has comes first, since it exists nowhere else; what a
 remote has as well follows behind the call, within a limit, so that a `.git` that is gone comes back whole.
-
-A name in `packed-refs` is a promise: `refs/held/X` says that everything behind X is here but for what remote
-refs had, `refs/whole/X` that all of it is. It is written when the pack is there and synced, so a kill at any
-instant leaves a pack too many, never a promise too many.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from safekept.core.files import durable_write, free_bytes, private_directory, write_all
-from safekept.core.files.small import read_regular
+from safekept.core.files import durable_write, free_bytes
 from safekept.core.locks import AlreadyRunning, process_lock
 from safekept.core.platform.rights import bound_memory
-from safekept.core.platform.syncing import sync_file
 from safekept.core.records import dataclass
 
 from ..git import MOST_MEMORY, find_git, git_command, git_environment
-from ..repository import belt_of, repositories_belt
+from .own_repository import HELD, INCOMPLETE, LOCK, MOST_PACKS, WHOLE, OwnRepository
 from .reading import OBJECT_NAME
 from .traps import trap_in_objects
 
 if TYPE_CHECKING:
     import subprocess
 
-NAME = "repositories"
-_DIRECTORIES = ("objects", "objects/pack", "objects/info", "refs", "info")
-_INCOMPLETE = "incomplete"
-_LOCK = "safekept.lock"
-USERS = "users"  # ids of the projects whose points need it
-HELD, WHOLE = "refs/held/", "refs/whole/"
 #: So much of what a remote has as well is kept, and so much room stays free.
 MOST_PUSHED, _FLOOR = 1 << 30, 1 << 30
 #: Names that a walk may stop at; more of them cost more than they save.
 _MOST_STOPS = 2_000
-#: So many packs are joined.
-_MOST_PACKS = 30
 _SETTINGS = (
     *("pack.threads=1", "pack.windowMemory=64m", "core.bigFileThreshold=16m"),
     *("core.sharedRepository=0600", "core.fsync=all"),
@@ -98,74 +83,8 @@ def run_bounded(
         return subprocess.CompletedProcess(words, process.returncode, out, said)
 
 
-class Kept:
-    """The repository of ours for one of the project's."""
-
-    def __init__(self, directory: str, common: str, format: str = "sha1") -> None:
-        identity = hashlib.sha256(os.fsencode(common) + format.encode()).hexdigest()[:24]
-        self.directory = os.path.join(directory, NAME, identity)
-        self.format, self._common = format, common
-        self.trouble = ""  # why the last try did not hold everything
-        # Closed where the checkpoint store is.
-        worn = belt_of(os.path.join(directory, "store")).state
-        self._belt = repositories_belt(directory, {"on": True, "off": False}.get(worn))
-        self._opened = 0
-
-    @contextlib.contextmanager
-    def opened(self) -> Iterator[None]:
-        """It can be written meanwhile."""
-        for name in ("", *_DIRECTORIES):
-            self._belt.open(os.path.join(self.directory, name) if name else self.directory)
-        self._opened += 1
-        try:
-            yield
-        finally:
-            self._opened -= 1
-            if not self._opened:
-                self._belt.let_go()
-
-    @property
-    def exists(self) -> bool:
-        return os.path.isfile(os.path.join(self.directory, "HEAD"))
-
-    @property
-    def incomplete(self) -> bool:
-        """Whether the project itself lacked objects: a partial clone, or damage."""
-        return os.path.exists(os.path.join(self.directory, _INCOMPLETE))
-
-    def promised(self) -> dict[str, set[str]]:
-        """The names that are held, and those that are held whole."""
-        found: dict[str, set[str]] = {HELD: set(), WHOLE: set()}
-        with contextlib.suppress(OSError), open(self._refs, encoding="ascii", errors="replace") as file:
-            for line in file:
-                oid, _, name = line.rstrip("\n").partition(" ")
-                for kind, known in found.items():
-                    if name == kind + oid:
-                        known.add(oid)
-        found[HELD] |= found[WHOLE]
-        return found
-
-    @property
-    def crowded(self) -> bool:
-        """Whether there are so many packs that joining them is worth a process."""
-        with contextlib.suppress(OSError):
-            return sum(name.endswith(".pack") for name in os.listdir(self._packs)) > 2 * _MOST_PACKS
-        return False
-
-    def used_by(self, project: str) -> None:
-        """Remember the id of a project that needs it. Raises OSError."""
-        path = os.path.join(self.directory, USERS)
-        with contextlib.suppress(FileNotFoundError):
-            if project in read_regular(path).decode("ascii", "replace").split():
-                return
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        with self.opened():
-            descriptor = os.open(path, flags, 0o600)
-            try:
-                write_all(descriptor, f"\n{project}\n".encode())
-                sync_file(descriptor)
-            finally:
-                os.close(descriptor)
+class Kept(OwnRepository):
+    """What is held there of one repository of the project's, and how git brings it in."""
 
     def lacks(self, wanted: WantedObjects) -> bool:
         """Whether something of it is not held yet."""
@@ -190,7 +109,7 @@ class Kept:
             return False
         try:
             self.prepare()
-            lock, patience = os.path.join(self.directory, _LOCK), wait if wait > 1 else 0.0
+            lock, patience = os.path.join(self.directory, LOCK), wait if wait > 1 else 0.0
             with self.opened(), process_lock(lock, "keeping a repository", patience):
                 return self._hold(git, wanted, until, pushed, staged)
         except AlreadyRunning:
@@ -247,7 +166,7 @@ class Kept:
 
     def _hold(self, git: str, wanted: WantedObjects, until: float, pushed: bool, staged: bool) -> bool:
         known = self.promised()
-        self._note_shallow(wanted.shallow)
+        self.note_shallow(wanted.shallow)
         fresh = [oid for oid in wanted.tips if oid not in known[HELD]]
         logged = [oid for oid in wanted.logged if oid not in known[HELD]]
         if fresh or staged:
@@ -258,7 +177,7 @@ class Kept:
             if not self._pack(git, wanted, [*fresh, *logged], _first(stops, _MOST_STOPS), until):
                 return False
             kind = HELD if wanted.remote else WHOLE
-            self._promise({kind: known[kind] | {*fresh, *logged}})
+            self.promise({kind: known[kind] | {*fresh, *logged}})
         if pushed and not known[WHOLE].issuperset({*wanted.remote, *wanted.tips}):
             size = _size(wanted.objects)
             if size > MOST_PUSHED:
@@ -268,7 +187,7 @@ class Kept:
             everything = [*wanted.remote, *wanted.tips]
             if not self._pack(git, wanted, everything, _first(list(whole), _MOST_STOPS), until):
                 return False
-            self._promise({WHOLE: whole | set(everything)})
+            self.promise({WHOLE: whole | set(everything)})
         if pushed:
             self._join(git, until)
         return True
@@ -291,18 +210,18 @@ class Kept:
             place = os.path.join(self.directory, "objects", "pack", "pack")
             done = self._run(git, wanted, until, *words, *allowed, place, data="\n".join(lines) + "\n")
             if done is None:
-                self._sweep()
+                self.sweep()
                 self.trouble = "it takes longer than a call may wait"
                 return False
             if done.returncode == 0:
                 return True
             # Something is missing, or is no object at all: whatever is there is kept, and that is said.
-            self._sweep()
+            self.sweep()
             self.trouble = done.stderr.decode("utf-8", "replace").strip().split("\n")[-1][:200]
             have, allowed = self._existing(git, wanted, tips, until), ("--missing=allow-any",)
             ends = self._existing(git, wanted, ends, until)
             if len(have) == len(tips):
-                durable_write(os.path.join(self.directory, _INCOMPLETE), b"")
+                durable_write(os.path.join(self.directory, INCOMPLETE), b"")
         return False
 
     def _existing(self, git: str, wanted: WantedObjects, names: Sequence[str], until: float) -> list[str]:
@@ -322,87 +241,9 @@ class Kept:
 
     def _join(self, git: str, until: float) -> None:
         """Make few packs of many. Needs to know nothing of what is behind what."""
-        packs = [name for name in os.listdir(self._packs) if name.endswith(".pack")]
-        if len(packs) > _MOST_PACKS:
+        packs = [name for name in os.listdir(self.packs) if name.endswith(".pack")]
+        if len(packs) > MOST_PACKS:
             self._run(git, WantedObjects(""), until, "repack", "-d", "-q", "--geometric=2")
-
-    def _promise(self, more: dict[str, set[str]]) -> None:
-        """Everything that is promised, written again: whole, synced, under its final name."""
-        known = {**self.promised(), **more}
-        known[HELD] = known[HELD] - known[WHOLE]
-        lines = sorted(f"{oid} {kind}{oid}\n" for kind, names in known.items() for oid in names)
-        lines.sort(key=lambda line: line.split(" ")[1])
-        durable_write(self._refs, b"# pack-refs with: sorted \n" + "".join(lines).encode())
-
-    def prepare(self) -> None:
-        """Make the repository of ours, where there is none yet. Raises OSError."""
-        if self.exists:
-            return
-        private_directory(os.path.dirname(self.directory))
-        with self.opened():
-            self._make()
-
-    def _make(self) -> None:
-        for name in _DIRECTORIES[1:]:
-            private_directory(os.path.join(self.directory, name))
-        extension = "[extensions]\n\tobjectformat = sha256\n" if self.format == "sha256" else ""
-        version = 1 if extension else 0
-        text = f"[core]\n\trepositoryformatversion = {version}\n\tbare = true\n[gc]\n\tauto = 0\n{extension}"
-        durable_write(os.path.join(self.directory, "config"), text.encode())
-        durable_write(os.path.join(self.directory, "safekept"), os.fsencode(self._common))
-        durable_write(os.path.join(self.directory, "HEAD"), b"ref: refs/heads/main\n")
-
-    def _note_shallow(self, shallow: bytes) -> None:
-        """Where a shallow clone ends, git stops without looking for parents."""
-        names = {line for line in shallow.decode("ascii", "replace").split() if OBJECT_NAME.fullmatch(line)}
-        if not names:
-            return
-        path = os.path.join(self.directory, "shallow")
-        with contextlib.suppress(OSError):
-            known = set(read_regular(path).decode("ascii", "replace").split())
-            if names <= known:
-                return
-            names |= known
-        durable_write(path, "".join(f"{name}\n" for name in sorted(names)).encode())
-
-    def _sweep(self) -> None:
-        """What a git that was ended left; the lock says that no other is at work."""
-        with contextlib.suppress(OSError):
-            for name in os.listdir(self._packs):
-                if name.startswith("tmp_"):
-                    os.unlink(os.path.join(self._packs, name))
-
-    @property
-    def _packs(self) -> str:
-        return os.path.join(self.directory, "objects", "pack")
-
-    @property
-    def _refs(self) -> str:
-        return os.path.join(self.directory, "packed-refs")
-
-
-def drop_unused(directory: str, in_use: Callable[[str], bool]) -> int:
-    """Remove the repositories that no project's points need any more; returns how many. Never raises.
-
-    One without a record of who needs it stays.
-    """
-    import shutil
-
-    place, gone, belt = os.path.join(directory, NAME), 0, repositories_belt(directory)
-    with contextlib.suppress(OSError):
-        for name in sorted(os.listdir(place)):
-            with contextlib.suppress(OSError, AlreadyRunning):
-                path = os.path.join(place, name)
-                users = read_regular(os.path.join(path, USERS)).decode("ascii", "replace").split()
-                if not users or any(map(in_use, users)):
-                    continue
-                with process_lock(os.path.join(path, _LOCK), "dropping a repository", 0.0):
-                    for one in ("", *_DIRECTORIES):
-                        belt.open(os.path.join(path, one) if one else path)
-                    shutil.rmtree(path)
-                    gone += 1
-        belt.let_go()
-    return gone
 
 
 def _first(names: Sequence[str], most: int) -> list[str]:

@@ -22,8 +22,9 @@ from safekept.core.files.tree import LinkSafeTree
 from safekept.core.records import dataclass
 
 from ..git import find_git
-from .keeping import HELD, Kept, WantedObjects, run_bounded
+from .keeping import Kept, WantedObjects, run_bounded
 from .moves import Move, RepositoryPlan
+from .own_repository import HELD
 from .putting import put_file, put_index
 from .reading import OBJECT_NAME
 from .state import FILE, HEAD, INDEX, LOG, OBJECTS, REF, STASH, RepositoryState, blob_of
