@@ -27,7 +27,8 @@ from report.results import HERMES_PYTHON, machine  # noqa: E402# noqa: E402
 from safekept.actions.base.context import UserContext  # noqa: E402
 from safekept.actions.offsite.destination import DestinationSetting  # noqa: E402
 from safekept.actions.offsite.fleet import FleetRequest, look_at_fleet  # noqa: E402
-from safekept.actions.offsite.push import PushRequest, push  # noqa: E402
+from safekept.actions.offsite.push.push import push  # noqa: E402
+from safekept.actions.offsite.push.result import PushRequest  # noqa: E402
 from safekept.actions.snapshots.listing import list_home  # noqa: E402
 from safekept.actions.vault.care import plan_vault_prune, prune_vault  # noqa: E402
 from safekept.actions.vault.opening import open_vault  # noqa: E402

@@ -13,7 +13,8 @@ import sys
 import pytest
 
 from safekept.actions.alarms.alarms import open_alarms
-from safekept.actions.offsite.push import PushRequest, push
+from safekept.actions.offsite.push.push import push
+from safekept.actions.offsite.push.result import PushRequest
 from safekept.core.locks import AlreadyRunning, process_lock
 from support.home.homes import tree_facts
 from support.offsite.pushes import machine, with_disk

@@ -16,7 +16,8 @@ from dataclasses import replace
 import pytest
 
 from safekept.actions.offsite.destinations import examine_destination, last_push
-from safekept.actions.offsite.push import PushRequest, push
+from safekept.actions.offsite.push.push import push
+from safekept.actions.offsite.push.result import PushRequest
 from safekept.actions.status.destination_status import destination_statuses
 from safekept.actions.status.recent import recent
 from safekept.core.objects.base import Taken

@@ -13,7 +13,8 @@ from pyrage import decrypt, encrypt, x25519
 
 from safekept.actions.offsite.destination import VAULT
 from safekept.actions.offsite.fleet import FleetRequest, look_at_fleet
-from safekept.actions.offsite.push import PushRequest, push
+from safekept.actions.offsite.push.push import push
+from safekept.actions.offsite.push.result import PushRequest
 from safekept.actions.status.findings.stores import of_vault
 from safekept.actions.status.recent import recent
 from safekept.actions.status.vault_status import vault_view

@@ -12,7 +12,8 @@ import pytest
 
 from safekept.actions.offsite.destinations import examine_destination, last_push
 from safekept.actions.offsite.pull import PullRequest, pull
-from safekept.actions.offsite.push import PushRequest, push
+from safekept.actions.offsite.push.push import push
+from safekept.actions.offsite.push.result import PushRequest
 from safekept.actions.vault.opening import open_vault
 from safekept.core.objects import Options
 from safekept.vault.care import carry_out, forget, plan_prune

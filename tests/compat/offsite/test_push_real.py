@@ -11,7 +11,8 @@ import pytest
 
 from safekept.actions.offsite.destinations import contents_of, examine_destination
 from safekept.actions.offsite.pull import PullRequest, pull
-from safekept.actions.offsite.push import PushRequest, push
+from safekept.actions.offsite.push.push import push
+from safekept.actions.offsite.push.result import PushRequest
 from safekept.actions.vault.opening import open_vault
 from safekept.core.objects.errors import HostKeyRefused, PlaceRefused
 from support.offsite.pushes import machine, one_more, pointed, proven_copy

@@ -19,7 +19,8 @@ from safekept.actions.offsite.destinations import contents_of, examine_destinati
 from safekept.actions.offsite.elsewhere import not_elsewhere
 from safekept.actions.offsite.fleet import FleetRequest, look_at_fleet
 from safekept.actions.offsite.pull import PullRequest, pull
-from safekept.actions.offsite.push import PushRequest, push
+from safekept.actions.offsite.push.push import push
+from safekept.actions.offsite.push.result import PushRequest
 from safekept.actions.status.destination_status import destination_statuses
 from safekept.actions.status.recent import recent
 from safekept.actions.vault.keys.kit_commands import copies_of

@@ -15,7 +15,8 @@ import pytest
 from safekept.actions.offsite import place as place_module
 from safekept.actions.offsite.destination import DestinationSetting
 from safekept.actions.offsite.destinations import last_push
-from safekept.actions.offsite.push import PushRequest, push
+from safekept.actions.offsite.push.push import push
+from safekept.actions.offsite.push.result import PushRequest
 from safekept.actions.vault.opening import open_vault
 from safekept.core.errors import SafekeptError
 from safekept.vault.care.checking import check

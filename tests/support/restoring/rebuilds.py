@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from safekept.actions.archives.backup import BackupRequest, backup
 from safekept.actions.base.context import UserContext
 from safekept.actions.offsite.destination import DestinationSetting
-from safekept.actions.offsite.push import PushRequest, push
+from safekept.actions.offsite.push.push import push
+from safekept.actions.offsite.push.result import PushRequest
 from safekept.actions.vault.keys.keys import add_passphrase
 from safekept.actions.vault.keys.kit_files import write_kit
 from safekept.actions.vault.opening import open_vault

@@ -165,12 +165,14 @@ def _archive(work: Work, task: Task) -> Ended:
 
 
 def _push(work: Work, task: Task) -> Ended:
-    from ..offsite import push as pushing
+    from ..offsite.push.push import push
+    from ..offsite.push.result import ABSENT as PLACE_ABSENT
+    from ..offsite.push.result import PushRequest
 
     archives = archives_directory(work.context, work.plan)
-    request = pushing.PushRequest(task.subject, archive_directory=archives if os.path.isdir(archives) else "")
-    result = pushing.push(work.context, request, work.listener)
-    if result.state == pushing.ABSENT:
+    request = PushRequest(task.subject, archive_directory=archives if os.path.isdir(archives) else "")
+    result = push(work.context, request, work.listener)
+    if result.state == PLACE_ABSENT:
         return Ended(ABSENT, result.reason, "destination-absent")
     snapshots = result.mirrored.snapshots if result.mirrored else 0
     sent = f"{_count(snapshots, 'snapshot')} and {_count(len(result.archives.sent), 'archive')}"

@@ -219,8 +219,9 @@ def _snapshot(context: UserContext, home: FoundHome, choices: SetupChoices, list
 
 
 def _push(context: UserContext, name: str, listener: Listener) -> str:
-    from ..offsite.push import DONE as PUSHED
-    from ..offsite.push import PushRequest, push
+    from ..offsite.push.push import push
+    from ..offsite.push.result import DONE as PUSHED
+    from ..offsite.push.result import PushRequest
 
     pushed = push(context, PushRequest(name), listener)
     if pushed.absence is not None:

@@ -10,7 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from safekept.actions.drill.drill import DrillRequest, drill
-from safekept.actions.offsite.push import PushRequest, push
+from safekept.actions.offsite.push.push import push
+from safekept.actions.offsite.push.result import PushRequest
 from safekept.actions.snapshots.create import SnapshotRequest, create_snapshot
 from safekept.actions.vault.keys.kit_files import refresh_kit
 from safekept.core.ages import count_text, size_text

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
         plan_mirror,
         refuse_other_vault,
     )
-    from .prune import plan_mirror_prune, prune_mirror
+    from .prune import MirrorPrune, plan_mirror_prune, prune_mirror
     from .transfer import File, Problem
 
 __getattr__ = doors(
     __name__,
     {
         "mirror": "CONFIG_LAST MirrorPlan Mirrored carry_out lost_packs plan_mirror refuse_other_vault",
-        "prune": "plan_mirror_prune prune_mirror",
+        "prune": "MirrorPrune plan_mirror_prune prune_mirror",
         "transfer": "File Problem",
     },
 )

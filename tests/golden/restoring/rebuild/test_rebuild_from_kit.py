@@ -14,7 +14,8 @@ import pytest
 from safekept.actions.base.unfinished import Unfinished
 from safekept.actions.offsite.destination import DestinationSetting
 from safekept.actions.offsite.destination_changes import note_change
-from safekept.actions.offsite.push import PushRequest, push
+from safekept.actions.offsite.push.push import push
+from safekept.actions.offsite.push.result import PushRequest
 from safekept.actions.vault.keys.keys import add_passphrase
 from safekept.actions.vault.keys.kit_files import write_kit
 from safekept.actions.vault.opening import open_vault

@@ -11,7 +11,8 @@ import pytest
 from safekept.actions.alarms.alarms import open_alarms
 from safekept.actions.offsite.archives_there import host_directory
 from safekept.actions.offsite.place import NoSuchDestination
-from safekept.actions.offsite.push import PushRequest, push
+from safekept.actions.offsite.push.push import push
+from safekept.actions.offsite.push.result import PushRequest
 from support.offsite.pushes import with_disk
 from support.restoring.drills import (
     build,

@@ -9,7 +9,8 @@ import pytest
 
 from safekept.actions.offsite import place as offsite_place
 from safekept.actions.offsite.pull import PullRequest, PullTargetTaken, pull
-from safekept.actions.offsite.push import PushRequest, push
+from safekept.actions.offsite.push.push import push
+from safekept.actions.offsite.push.result import PushRequest
 from safekept.actions.vault.opening import VaultInsideHome, open_vault
 from safekept.core.errors import SafekeptError
 from safekept.core.objects.local import LocalObjects

@@ -20,7 +20,8 @@ from safekept.actions.offsite.place import (
     DestinationIsVault,
     NoSuchDestination,
 )
-from safekept.actions.offsite.push import PushRequest, push
+from safekept.actions.offsite.push.push import push
+from safekept.actions.offsite.push.result import PushRequest
 from safekept.actions.vault.keys import keys as recovery_access
 from safekept.actions.vault.keys.key_file import KeyMissing
 from safekept.actions.vault.keys.keys import NoRecoveryAccess, add_passphrase

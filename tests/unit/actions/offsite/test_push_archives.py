@@ -19,7 +19,8 @@ from safekept.actions.offsite.archives_there import (
 )
 from safekept.actions.offsite.destinations import last_push
 from safekept.actions.offsite.pull import PullRequest, pull
-from safekept.actions.offsite.push import PushRequest, push
+from safekept.actions.offsite.push.push import push
+from safekept.actions.offsite.push.result import PushRequest
 from safekept.core.errors import SafekeptError
 from safekept.core.journal import Record, new_id
 from safekept.core.objects.memory import MemoryObjects

@@ -8,11 +8,13 @@ import shutil
 import pytest
 
 from safekept.actions.offsite.destination import DestinationSetting, parse_destination, table_of
-from safekept.actions.offsite.push import PushRequest, push
+from safekept.actions.offsite.push.push import push
+from safekept.actions.offsite.push.result import PushRequest
 from safekept.actions.projects import care
 from safekept.actions.projects.hidden.repository import open_hidden
 from safekept.actions.vault.keys.keys import add_passphrase
 from safekept.actions.vault.opening import open_vault
+from safekept.core.objects.errors import PlaceRefused
 from safekept.vault.care import check
 from safekept.vault.repo.keys import Secret
 from safekept.vault.snapshots import list_snapshots
@@ -98,6 +100,18 @@ def test_what_was_dropped_here_goes_there_only_with_prune(machine: Machine) -> N
     assert dry.deleting and machine.there(machine.copy) == sorted([*old, new])
     push(machine.context, PushRequest("disk", prune=True))
     assert machine.there(machine.copy) == [new]
+
+
+def test_a_place_that_deletes_nothing_has_all_of_it_and_that_is_said(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*words: object, **more: object) -> dict[str, int]:
+        raise PlaceRefused("the key may not delete", kept="Everything has arrived", next_steps=())
+
+    monkeypatch.setattr("safekept.vault.mirror.prune_mirror", refuse)
+    done = push(machine.context, PushRequest("disk", prune=True))
+    assert not done.complete and machine.there(machine.copy) == sorted(machine.snapshots())
+    assert done.notes == ["what was forgotten here stays there: the key may not delete"] * 2
 
 
 def test_where_it_cannot_be_sent_the_vault_is_and_it_is_said(machine: Machine) -> None:

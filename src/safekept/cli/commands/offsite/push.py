@@ -18,7 +18,7 @@ from ...options import context_from, place_argument, start
 from ...words.kit import kit_document, show_kit
 
 if TYPE_CHECKING:
-    from safekept.actions.offsite.push import PushRequest, PushResult
+    from safekept.actions.offsite.push.result import PushRequest, PushResult
     from safekept.vault.mirror import Problem
 
 _LISTED = 10
@@ -92,7 +92,8 @@ def command(
     # A connection takes its time: it is made while the rest of the program is still being loaded.
     one = find_destination(context, words[0]) if len(words) == 1 and not prune else None
     reach = Reach(context, one) if one is not None else None
-    from safekept.actions.offsite.push import ABSENT, DONE, INCOMPLETE, PushRequest, push
+    from safekept.actions.offsite.push.push import push
+    from safekept.actions.offsite.push.result import ABSENT, DONE, INCOMPLETE, PushRequest
     from safekept.actions.schedule.schedule import count_as_done
     from safekept.actions.vault.keys.keys import NoRecoveryAccess
     from safekept.actions.vault.keys.kit_files import refresh_kit
@@ -182,7 +183,7 @@ def _ask_for_recovery_passphrase(console: Console, context: UserContext) -> None
 
 def _ask(console: Console, context: UserContext, base: PushRequest, words: list[str]) -> None:
     """Show what a prune would delete, and ask; where no person can be asked, refuse."""
-    from safekept.actions.offsite.push import push
+    from safekept.actions.offsite.push.push import push
     from safekept.core.errors import ConsentNeeded
 
     going = 0

@@ -15,9 +15,9 @@ from safekept.core.events import Listener, silent
 from safekept.core.objects.base import ObjectStore
 from safekept.core.records import dataclass
 
-from ..base.context import UserContext
-from ..base.operations.stores import BackupFacts, PushFacts
-from .destination import DestinationSetting
+from ...base.context import UserContext
+from ...base.operations.stores import BackupFacts, PushFacts
+from ..destination import DestinationSetting
 
 
 @dataclass(slots=True)
@@ -63,8 +63,8 @@ def push_archives(
     """
     if not named and not directory:
         return
-    from .archive_fitness import pending, refuse_unfit
-    from .archives_there import host_directory, list_archives, send
+    from ..archive_fitness import pending, refuse_unfit
+    from ..archives_there import host_directory, list_archives, send
 
     for path in named:
         refuse_unfit(path, unsealed=unsealed)
@@ -100,7 +100,7 @@ def _keep_the_last(
     """Home by home: one agent's archives never push another's out."""
     if not setting.keep or dry_run or not pushed.sent:
         return
-    from .archives_there import StoredArchive, list_archives, remove, to_remove
+    from ..archives_there import StoredArchive, list_archives, remove, to_remove
 
     ledger = _sent_before(context, setting) | pushed.homes
     there = list_archives(objects, host)
