@@ -6,12 +6,11 @@ Public names: `write_archive` and `Written`; `open_archive`, `Archive` and `Read
 
 from .container.limits import HASH_NONE, NO_LIMITS, ReadLimits, leaves_target
 from .reading import Archive, identify, open_archive
-from .sealing.seal import NO_IDENTITY, Identity, Seal, make_seal
+from .sealing.seal import Identity, Seal, make_seal
 from .writing import Written, write_archive
 
 __all__ = [
     "HASH_NONE",
-    "NO_IDENTITY",
     "NO_LIMITS",
     "Archive",
     "Identity",

@@ -32,7 +32,6 @@ _BLOCK = 4096
 #: One object; a larger file is cut into several.
 MAX_OBJECT = 1 << 30
 _PIECE = 16 << 20
-_NO_COPY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.ETXTBSY)
 #: Of the filesystem, and of its inodes, so much stays free whatever the quotas say.
 _RESERVE = 0.05
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from .loading import SYSTEM_PLACES, SYSTEM_USER, Settings, load_settings
-from .policies import HERMES_CHECKPOINT_KEYS, checkpoint_policy, with_hermes
+from .loading import SYSTEM_USER, Settings, load_settings
+from .policies import checkpoint_policy, with_hermes
 from .table import SECRET, SETTINGS, BadSetting, Setting
 
 __all__ = [
-    "HERMES_CHECKPOINT_KEYS",
     "SECRET",
     "SETTINGS",
-    "SYSTEM_PLACES",
     "SYSTEM_USER",
     "BadSetting",
     "Setting",

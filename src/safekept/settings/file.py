@@ -162,7 +162,8 @@ def _changing(config_directory: str) -> Iterator[TOMLDocument]:
         read_settings_file(after, path)
         try:
             private_directory(config_directory)
-            durable_write(_real(path), after.encode("utf-8"))
+            # Many keep it in a repository of their own, behind a link.
+            durable_write(os.path.realpath(path), after.encode("utf-8"))
         except OSError as error:
             raise SettingsFileNotWritten(
                 f"`{path}` could not be written: {error.strerror or error}",
@@ -170,8 +171,3 @@ def _changing(config_directory: str) -> Iterator[TOMLDocument]:
                 next_steps=("See that the disk has room and that the file is yours, then run it again",),
                 path=path,
             ) from error
-
-
-def _real(path: str) -> str:
-    """Where the file really lies: many keep it in a repository of their own, behind a link."""
-    return os.path.realpath(path)

@@ -105,11 +105,11 @@ def plan_adoption(context: UserContext, place: HomeRef) -> Adoption:
     planned = [_judged(copy, known) for copy in copies]
     for one in planned:
         if one.state == NEW and one.copy.kind != QUICK_COPIES:
-            _look_into(place, one)
+            _look_into(one)
     return Adoption("", place, planned)
 
 
-def _look_into(place: HomeRef, one: Adopted) -> None:
+def _look_into(one: Adopted) -> None:
     """Whether a zip can be taken at all, by its directory: nothing is unpacked."""
     try:
         with open_archive(one.copy.path, NO_LIMITS) as archive:

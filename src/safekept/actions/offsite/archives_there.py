@@ -27,7 +27,6 @@ from .archive_fitness import when
 
 DIRECTORY = "archives"
 _CHECKSUM = ".sha256"
-_CHUNK = 1 << 20
 
 
 class ArchiveTaken(SafekeptError):

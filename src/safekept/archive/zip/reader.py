@@ -41,9 +41,7 @@ from .content import MemberContent, seconds_of
 from .directory import CentralDirectory, Member, refuse_overlaps
 from .records import BZIP2, COMMENT, DEFLATED, ENCRYPTED, LZMA, STORED, STRONG
 
-_READ = 256 << 10
 _LINK_LIMIT = 4095
-_IN_FLIGHT = 6
 _SPECIAL = {
     stat.S_IFSOCK: "a socket",
     stat.S_IFIFO: "a pipe",

@@ -7,7 +7,6 @@ from safekept.core.doors import doors
 if TYPE_CHECKING:
     from .addressing import FileNotInCheckpoint, find_checkpoint, find_files, hidden_below
     from .differences import Changes, count_pairs, missed, text_difference, vanished
-    from .readonly_view import borrowed
     from .reconstructed_state import ReconstructedState, numbered, reconstruct_all
     from .rollback_plan import (
         ACTIONS,
@@ -28,7 +27,6 @@ __getattr__ = doors(
     {
         "addressing": "FileNotInCheckpoint find_checkpoint find_files hidden_below",
         "differences": "Changes count_pairs missed text_difference vanished",
-        "readonly_view": "borrowed",
         "reconstructed_state": "ReconstructedState numbered reconstruct_all",
         "rollback_plan": "ACTIONS HIDDEN_FILES HIDDEN_REASONS LEFT Left NAME OWN REMOVING "
         "RollbackJournal RollbackPlan visible_state",

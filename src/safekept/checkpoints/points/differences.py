@@ -143,10 +143,6 @@ def text_difference(
         yield from unified(old, new, before, after)
 
 
-def _file(state: FileState | None) -> bool:
-    return state is not None and state.kind != "directory"
-
-
 def _lines(store: Store, state: FileState | None) -> list[str] | None:
     """The lines of a text; None for anything else. Nothing there is a text without lines."""
     if state is None or state.kind == "directory":

@@ -69,7 +69,6 @@ class Tidied:
     """What was done."""
 
     packed: int = 0  # objects in the new pack
-    packs_joined: int = 0
     freed: int = 0
     swept: int = 0
     put_back: int = 0
@@ -238,7 +237,6 @@ class Tidy:
             raise PackingFailed("the new pack does not hold everything")
         fsync_directory(self._packs)
         self.result.packed += len(plan.names)
-        self.result.packs_joined += len(plan.packs)
         return stem
 
     def _sweep_failed(self, before: set[str]) -> None:

@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from .durable import (
         NOT_THERE,
         TEMPORARY_PREFIX,
-        DurableFile,
         NoRoom,
         durable_directories,
         durable_file,
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 __getattr__ = doors(
     __name__,
     {
-        "durable": "DurableFile NOT_THERE NoRoom TEMPORARY_PREFIX durable_directories durable_file "
+        "durable": "NOT_THERE NoRoom TEMPORARY_PREFIX durable_directories durable_file "
         "durable_write free_bytes fsync_directory link_once numbered_name "
         "private_directory quick_write read_exactly remove_quietly rename_to_free_name "
         "sweep_temporaries temporary_name write_all",

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 from ..doors import doors
 
 if TYPE_CHECKING:
-    from .address import Options, address_forms, is_address, open_objects, program_for
+    from .address import Options, is_address, open_objects, program_for
     from .base import Content, CredentialRights, NotThere, ObjectStore, Stored, Taken
 
 __getattr__ = doors(
     __name__,
     {
-        "address": "Options address_forms is_address open_objects program_for",
+        "address": "Options is_address open_objects program_for",
         "base": "CredentialRights Content NotThere ObjectStore Stored Taken",
     },
 )

@@ -22,8 +22,6 @@ _LINE = r"(.*?) on (.*?)(?: type (\S+))? \(([^,)]*)"
 NO_HARD_LINKS = frozenset({errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 #: And one that has no symbolic links.
 NO_SYMBOLIC_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
-#: No disk is stacked deeper: a partition, in a RAID, in a volume, encrypted.
-_DEEPEST = 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,22 +6,22 @@ from safekept.core.doors import doors
 
 if TYPE_CHECKING:
     from .agents import agent_files
-    from .conversations import Rows, open_copy, open_live
+    from .conversations import open_copy, open_live
     from .live_files import LiveFiles
     from .reader import Conversation, ConversationReader, Message, NoSuchSession
     from .removal import SessionNotTakenOut, check_untouched, take_out
     from .returning import Returned, SessionDiffers, bring_back
-    from .transcripts import AgentFiles, Files, Transcripts
+    from .transcripts import Transcripts
 
 __getattr__ = doors(
     __name__,
     {
         "agents": "agent_files",
-        "conversations": "Rows open_copy open_live",
+        "conversations": "open_copy open_live",
         "reader": "Conversation ConversationReader Message NoSuchSession",
         "live_files": "LiveFiles",
         "removal": "SessionNotTakenOut check_untouched take_out",
         "returning": "Returned SessionDiffers bring_back",
-        "transcripts": "AgentFiles Files Transcripts",
+        "transcripts": "Transcripts",
     },
 )

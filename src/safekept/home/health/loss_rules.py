@@ -6,7 +6,7 @@ The alarm between two snapshots: actions/alarms/loss_alarm.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -176,9 +176,6 @@ class Examination:
         """The same for a file that is gone, where the census has it by its own name."""
         profile = self.layout.profile_of(path)
         return self.shrinkage(path, path if profile == "default" else path[len(profile) + 1 :], 1, 0)
-
-
-Look = Callable[[Examination], None]
 
 
 def counted(name: str, count: int) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .landing import Landed, land
     from .plan import LandingPlan, existing, plan_landing
     from .record import Root
-    from .recovery import Leftover, PastLanding, RecoveredLanding, expire, landings, leftovers, recover
+    from .recovery import Leftover, expire, landings, leftovers, recover
     from .removals import Removals
     from .search import SearchNote, Unfilled, is_filling, no_landing, only_filler, unfilled
     from .stage.proving import TRY_OLDER
@@ -31,7 +31,7 @@ __getattr__ = doors(
         "landing": "Landed land",
         "plan": "LandingPlan existing plan_landing",
         "record": "Root",
-        "recovery": "Leftover PastLanding RecoveredLanding expire landings leftovers recover",
+        "recovery": "Leftover expire landings leftovers recover",
         "removals": "Removals",
         "search": "SearchNote Unfilled is_filling no_landing only_filler unfilled",
         "stage.proving": "TRY_OLDER",

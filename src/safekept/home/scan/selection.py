@@ -60,7 +60,6 @@ class Judge:
     def __init__(self, home: str, layout: Layout, selection: Selection, avoid: Collection[str]) -> None:
         self.selection = selection
         self.used: set[str] = set()
-        self.restricted = selection.quick or bool(selection.profile)
         includes: list[tuple[Pattern, tuple[str, object]]] = []
         for text in selection.include:
             includes.append((_own_pattern(text, home), ("include", text)))

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from safekept.core.doors import doors
 
 if TYPE_CHECKING:
-    from .answers import Answer
     from .handling import handle
 
-__getattr__ = doors(__name__, {"answers": "Answer", "handling": "handle"})
-__all__ = ["Answer", "handle"]
+__getattr__ = doors(__name__, {"handling": "handle"})
+__all__ = ["handle"]

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from safekept.actions.projects.points import PointRollback, Points, Target
     from safekept.actions.projects.timeline import PointRow
 
-#: Lines of a diff in one answer, unless more are asked for.
-LINES = 400
-
 
 def points_at(caller: Caller, directory: str) -> Points:
     """The points that can be gone back to from a directory within the roots."""

@@ -14,7 +14,6 @@ from .call import HOURLY, Call
 
 #: How far the starts of many machines are spread.
 SPREAD = "15min"
-_NETWORK = ["Wants=network-online.target", "After=network-online.target time-sync.target"]
 _AFTER_LIMIT = 20  # minutes: for a run that ends by itself when its time is over
 
 

@@ -162,13 +162,11 @@ def forget_by_policy(
     return found
 
 
-def settle(repository: Repository, lock: Lock) -> list[str]:
-    """Delete what killed rewrites of earlier versions left beside a snapshot; the files that went."""
-    return [file.id for file in _settled(repository, lock)[1]]
+def _settled(repository: Repository, lock: Lock) -> list[Snapshot]:
+    """Every snapshot once, read from the vault and not from a cache.
 
-
-def _settled(repository: Repository, lock: Lock) -> tuple[list[Snapshot], list[Snapshot]]:
-    """Every snapshot once, read from the vault and not from a cache, and the files that went."""
+    What killed rewrites of earlier versions left beside one is deleted.
+    """
     _require_exclusive(lock)
     files = []
     for name, _ in repository.storage.list(FileKind.SNAPSHOT):
@@ -180,7 +178,7 @@ def _settled(repository: Repository, lock: Lock) -> tuple[list[Snapshot], list[S
     for file in left:
         lock.prove()
         repository.delete_snapshot(file.id)
-    return found, left
+    return found
 
 
 class _Current:
@@ -191,7 +189,7 @@ class _Current:
         repository.require_writable()
         self._repository, self._lock = repository, lock
         self._marks = read_marks(repository)
-        there = self._marks.on(_settled(repository, lock)[0])
+        there = self._marks.on(_settled(repository, lock))
         known = {one.id: one for one in there} | {public_id(one): one for one in there}
         found = {}
         for snapshot in snapshots:

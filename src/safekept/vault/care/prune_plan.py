@@ -82,7 +82,6 @@ class PrunePlan:
     merge_indexes: bool = False
     index_files: int = 0
     packs: int = 0
-    blobs_used: int = 0
     bytes_before: int = 0
     bytes_used: int = 0
     bytes_repacked: int = 0  # how much has to be rewritten
@@ -141,7 +140,6 @@ def plan_prune(
         used = used_blobs(repository, kept, listener)
     except VaultDamaged as error:
         raise PruneRefused.because(error.clause, *error.next_steps[1:], **error.facts) from error
-    plan.blobs_used = sum(map(len, used.values()))
     listener(Event("plan", 0, len(index.packs), "packs"))
     sizes = {bytes.fromhex(name): size for name, size in repository.storage.list(FileKind.PACK)}
     weighed = measure_pack_use(index, used, sizes)

@@ -22,7 +22,6 @@ from safekept.core.records import dataclass
 from .blobs import ID
 from .go_text import format_time, json_text, parse_time, quote, unquote
 
-EMPTY = b'{"nodes":[]}\n'
 TYPES = ("file", "dir", "symlink", "dev", "chardev", "fifo", "socket")
 
 # Go's FileMode: the type bits, and the three special bits where Unix has others.

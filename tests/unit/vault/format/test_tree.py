@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safekept.vault.format.go_text import format_time, json_text, parse_time, quote, unquote
-from safekept.vault.format.tree import EMPTY, BadTree, Node, decode_tree, encode_tree, go_mode, unix_mode
+from safekept.vault.format.tree import BadTree, Node, decode_tree, encode_tree, go_mode, unix_mode
 
 ANY_NAME = st.binary(min_size=1, max_size=40).map(lambda raw: raw.decode("utf-8", "surrogateescape"))
 NODE_NAME = ANY_NAME.filter(lambda name: name not in (".", "..") and "/" not in name and "\x00" not in name)
@@ -146,7 +146,7 @@ def test_the_bytes_of_a_tree_are_exactly_these(monkeypatch):
         '{"name":"d","type":"file",' + times.format("2001-09-09T01:46:40Z")
         + ',"uid":0,"gid":0,"content":[]}]}\n'
     )  # fmt: skip
-    assert encode_tree([]) == EMPTY
+    assert encode_tree([]) == b'{"nodes":[]}\n'
 
 
 def test_a_target_that_is_not_utf8_keeps_its_bytes():

@@ -38,7 +38,6 @@ class _Seen:
 
     databases: int = 0
     indexes: int = 0
-    constrained: int = 0
     expecting: int = 0
     damaged: Problems = field(default_factory=list)
     undecided: Problems = field(default_factory=list)
@@ -125,7 +124,6 @@ def _keys(connection: sqlite3.Connection, path: str, seen: _Seen) -> None:
     except sqlite3.Error as error:
         seen.keys.append((path, str(error)))
         return
-    seen.constrained += 1
     if rows:
         table, _, parent, _ = rows[0]
         many = f"{len(rows):,}" if len(rows) < _MOST_KEYS else f"{_MOST_KEYS:,} or more"

@@ -32,7 +32,6 @@ _CAUSES = (
     ("decoding response body", "the connection was cut"),
     ("error sending request", "the connection was cut"),
 )
-_MACHINE = ("169.254.", "/latest/api/token", "/latest/meta-data", "security-credentials")
 _PASSING_CODES = {
     "ConditionalRequestConflict",
     "SlowDown",
