@@ -20,7 +20,7 @@ import zipfile
 from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from safekept.archive.sealing.seal import NOBODY, Identity
+from safekept.archive.sealing.seal import NO_IDENTITY, Identity
 from safekept.core.entries import EntryLost, Kind
 from safekept.core.errors import SafekeptError
 from support.archives import bad_archives
@@ -29,7 +29,7 @@ from support.fuzz.services import SERVICES
 from support.vault.closed import open_below
 
 
-def _archive(data: bytes, path: str, identity: Identity = NOBODY) -> None:
+def _archive(data: bytes, path: str, identity: Identity = NO_IDENTITY) -> None:
     from safekept.archive import open_archive
 
     with open(path, "wb") as file:

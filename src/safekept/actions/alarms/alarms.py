@@ -26,6 +26,7 @@ from ..base.context import UserContext
 from ..base.record import record
 
 LOSS, OVERDUE, DRILL, DESTINATION = "loss", "overdue", "drill", "destination"
+KINDS = (LOSS, OVERDUE, DRILL, DESTINATION)
 
 RAISED, ACKNOWLEDGED, OVER = "alarm", "alarm-acknowledged", "alarm-over"
 

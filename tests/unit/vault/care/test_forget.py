@@ -12,7 +12,6 @@ from safekept.vault.care.forgetting import (
     forget,
     forget_by_policy,
     pin,
-    settle,
     unforget,
     unpin,
 )
@@ -136,8 +135,6 @@ def test_marks_are_written_under_an_exclusive_lock_only(vault):
         for change in (pin, unpin, unforget):
             with pytest.raises(ValueError, match="exclusive"):
                 change(vault, [made], lock)
-        with pytest.raises(ValueError, match="exclusive"):
-            settle(vault, lock)
 
 
 def test_two_files_of_one_snapshot_are_shown_once_and_the_next_change_clears_up(vault):
