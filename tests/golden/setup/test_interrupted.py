@@ -96,7 +96,7 @@ CUTS = {
         "the vault with its history",
     ),
     "once there is a copy of this machine": (
-        lambda monkeypatch: cut_off(monkeypatch, "safekept.actions.vault.keys.kit.write_kit"),
+        lambda monkeypatch: cut_off(monkeypatch, "safekept.actions.vault.keys.kit_files.write_kit"),
         "the kit",
     ),
 }

@@ -70,7 +70,7 @@ def test_a_setup_of_which_a_step_failed_is_incomplete(machine, monkeypatch):
     def failing(*words, **named):
         raise SafekeptError("no page", kept="Nothing", next_steps=("Wait",))
 
-    monkeypatch.setattr("safekept.actions.vault.keys.kit.write_kit", failing)
+    monkeypatch.setattr("safekept.actions.vault.keys.kit_files.write_kit", failing)
     assert set_up(machine).returncode == 3
     last = operations(machine)[0]
     assert (last["verb"], last["outcome"]) == ("setup", "incomplete")

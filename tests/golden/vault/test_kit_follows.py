@@ -79,7 +79,7 @@ def test_a_kit_that_is_not_whole_leaves_no_file_with_the_key(state, say, monkeyp
         full(path, b"")
 
     with monkeypatch.context() as disk:
-        disk.setattr("safekept.actions.vault.keys.kit.durable_write", full)
+        disk.setattr("safekept.actions.vault.keys.kit_files.durable_write", full)
         disk.setattr("safekept.actions.vault.keys.kit_record.write_document", no_room)
         said = say("vault", "kit")
     assert said.code != 0 and ".html` cannot be written: No space left on device" in said.err
@@ -87,7 +87,7 @@ def test_a_kit_that_is_not_whole_leaves_no_file_with_the_key(state, say, monkeyp
     assert say("vault", "kit").code == 0
     before = read(kit(state))
     with monkeypatch.context() as disk:
-        disk.setattr("safekept.actions.vault.keys.kit.durable_write", full)
+        disk.setattr("safekept.actions.vault.keys.kit_files.durable_write", full)
         disk.setattr("safekept.actions.vault.keys.kit_record.write_document", no_room)
         assert say("vault", "kit").code != 0
     assert len(read(kit(state))) == len(before), "the one of before is never taken away"
