@@ -7,6 +7,13 @@ import os
 import pytest
 
 from safekept.core.files.belt import Belt
+from support.users.states import State, made
+
+
+@pytest.fixture
+def state(tmp_path: object) -> State:
+    """A user with a fresh snapshot of a home; the tests of a state of their own have one of this name."""
+    return made("fresh", tmp_path)
 
 
 @pytest.fixture(scope="session")

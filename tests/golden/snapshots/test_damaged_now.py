@@ -11,12 +11,6 @@ import pytest
 
 from support.commands.in_process import spoken
 from support.home.database_holder import held
-from support.users.states import made
-
-
-@pytest.fixture
-def state(tmp_path):
-    return made("fresh", tmp_path)
 
 
 @pytest.fixture

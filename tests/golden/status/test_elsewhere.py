@@ -15,13 +15,8 @@ from safekept.actions.offsite.elsewhere import not_elsewhere
 from support.commands.in_process import spoken
 from support.projects.checkpoints import put
 from support.users.contexts import throwaway
-from support.users.states import HOUR, aged, made, write
+from support.users.states import HOUR, aged, write
 from support.vault.snapshots import take
-
-
-@pytest.fixture
-def state(tmp_path):
-    return made("fresh", tmp_path)
 
 
 @pytest.fixture

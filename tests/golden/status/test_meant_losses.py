@@ -16,14 +16,9 @@ from safekept.home.health import Shrinkage
 from support.commands.error_texts import error_code
 from support.commands.in_process import spoken
 from support.home.homes import make_hermes_home
-from support.users.states import made, write
+from support.users.states import write
 
 MEANT = re.compile(r"If it is meant to be so: `safekept (status --acknowledge [^`]+)`")
-
-
-@pytest.fixture
-def state(tmp_path):
-    return made("fresh", tmp_path)
 
 
 @pytest.fixture

@@ -14,15 +14,10 @@ import safekept
 from support.commands.in_process import spoken
 from support.home.database_holder import held
 from support.home.homes import make_hermes_home
-from support.users.states import made, write
+from support.users.states import write
 from support.vault.snapshots import take
 
 NOT_LOOKED_AT = "Contents   of state.db in ~/.hermes not looked at: `safekept doctor`"
-
-
-@pytest.fixture
-def state(tmp_path):
-    return made("fresh", tmp_path)
 
 
 @pytest.fixture

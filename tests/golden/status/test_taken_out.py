@@ -9,12 +9,6 @@ import pytest
 
 from safekept.actions.alarms.alarms import acknowledge
 from support.commands.in_process import spoken
-from support.users.states import made
-
-
-@pytest.fixture
-def state(tmp_path):
-    return made("fresh", tmp_path)
 
 
 @pytest.fixture

@@ -13,18 +13,12 @@ import pytest
 from safekept.actions.vault.opening import open_vault
 from support.commands.in_process import spoken
 from support.projects.checkpoints import put
-from support.users.states import made
 
 
 @pytest.fixture(autouse=True)
 def another_disk(monkeypatch):
     for room in ("place", "elsewhere"):
         monkeypatch.setattr(f"safekept.actions.offsite.{room}.on_a_disk_of_this_machine", lambda *_: "")
-
-
-@pytest.fixture
-def state(tmp_path):
-    return made("fresh", tmp_path)
 
 
 @pytest.fixture

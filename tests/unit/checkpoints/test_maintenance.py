@@ -38,12 +38,6 @@ NOW = MaintenanceSettings(grace_seconds=0, min_interval_seconds=0)
 
 
 @pytest.fixture
-def store(tmp_path):
-    with Store.open(str(tmp_path / "data")) as opened:
-        yield opened
-
-
-@pytest.fixture
 def project(tmp_path):
     place = str(tmp_path / "project")
     for number in range(20):

@@ -10,19 +10,12 @@ import pytest
 
 from safekept.checkpoints.checkpoints import Checkpoints
 from safekept.checkpoints.rollback.rollback import plan_rollback, roll_back, undo_rollback
-from safekept.checkpoints.store.store import Store
 from safekept.checkpoints.take.named import NAME
 from safekept.checkpoints.take.taking import TakeSettings, take
 from support.projects.checkpoints import contents_in_store, fsck, put
 
 QUICK = TakeSettings(durable=False)
 FEW = TakeSettings(durable=False, max_files=3)
-
-
-@pytest.fixture
-def store(tmp_path):
-    with Store.open(str(tmp_path / "data")) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -14,12 +14,6 @@ from safekept.checkpoints.take.taking import take
 from support.projects.checkpoints import put
 
 
-@pytest.fixture
-def store(tmp_path):
-    with Store.open(str(tmp_path / "data")) as opened:
-        yield opened
-
-
 def points(store: Store, project: str, numbers: range) -> None:
     for number in numbers:
         put(os.path.join(project, "f.py"), f"turn {number}\n")

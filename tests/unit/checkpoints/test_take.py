@@ -30,12 +30,6 @@ from support.projects.checkpoints import (
 
 
 @pytest.fixture
-def store(tmp_path):
-    with Store.open(str(tmp_path / "data")) as opened:
-        yield opened
-
-
-@pytest.fixture
 def project(tmp_path):
     place = tmp_path / "project"
     place.mkdir()

@@ -11,17 +11,10 @@ import pytest
 
 from safekept.checkpoints.rollback.rollback import plan_rollback, recover, roll_back
 from safekept.checkpoints.rollback.run import finish
-from safekept.checkpoints.store.store import Store
 from safekept.checkpoints.take.taking import ProjectGone, take
 from safekept.core.errors import SafekeptError
 from support.projects.checkpoints import contents_in_store, put, settle
 from support.projects.rollbacks import Project
-
-
-@pytest.fixture
-def store(tmp_path):
-    with Store.open(str(tmp_path / "data")) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -11,18 +11,10 @@ import pytest
 from safekept.home.scan.content import open_plain
 from safekept.vault.format.blobs import HOLE, HOLE_ID, ID
 from safekept.vault.write.chunks import store_content
-from support.vault.memory_storage import MemoryStorage
-from support.vault.vaults import new_vault
 
 
 def test_the_name_of_a_hole_is_the_hash_of_its_zeros():
     assert hashlib.sha256(bytes(HOLE)).digest() == HOLE_ID
-
-
-@pytest.fixture
-def vault():
-    with new_vault(MemoryStorage()) as made:
-        yield made
 
 
 def stored_and_read(vault, path):

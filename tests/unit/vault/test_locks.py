@@ -28,12 +28,6 @@ from support.vault.memory_storage import MemoryStorage
 from support.vault.vaults import SECRET, new_vault, save_files, save_tree, some_files
 
 
-@pytest.fixture
-def vault():
-    with new_vault(MemoryStorage()) as made:
-        yield made
-
-
 def foreign(vault, **changes):
     """A lock that somebody else wrote, as old by the clock of its place as by its own word."""
     fields = {

@@ -26,12 +26,6 @@ NOW = 1_794_000_000 * 10**9
 DAY = 86_400 * 10**9
 
 
-@pytest.fixture
-def vault():
-    with new_vault(MemoryStorage()) as made:
-        yield made
-
-
 def files(vault, kind):
     return {name: data for name, data in vault.storage.files.items() if name.startswith(kind)}
 

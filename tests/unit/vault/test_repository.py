@@ -44,12 +44,6 @@ from support.vault.vaults import (
 )
 
 
-@pytest.fixture
-def vault():
-    with new_vault(MemoryStorage()) as made:
-        yield made
-
-
 def kinds_written(storage):
     order = []
     real = storage.write

@@ -27,13 +27,6 @@ from support.projects.hidden_halves import PASSWORD, HiddenWorld
 from support.vault.closed import open_below
 
 
-@pytest.fixture
-def world(tmp_path: object) -> HiddenWorld:
-    found = HiddenWorld(tmp_path)
-    found.fill()
-    return found
-
-
 def ruin(world: HiddenWorld) -> None:
     world.put("a.txt", "ruined\n")
     world.put(".env", "ruined\n")

@@ -34,13 +34,6 @@ from support.projects.hidden_halves import PASSWORD, HiddenWorld, git
 WAITING = "Then bring back what git hides:"
 
 
-@pytest.fixture
-def world(tmp_path: object) -> HiddenWorld:
-    found = HiddenWorld(tmp_path)
-    found.fill()
-    return found
-
-
 def everything(world: HiddenWorld) -> dict[str, tuple[object, ...]]:
     return tree_on_disk(world.project)
 

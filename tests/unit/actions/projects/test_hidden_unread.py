@@ -20,13 +20,6 @@ from support.projects.hidden_halves import HiddenWorld
 Broken = Callable[[str], bool]
 
 
-@pytest.fixture
-def world(tmp_path: object) -> HiddenWorld:
-    found = HiddenWorld(tmp_path)
-    found.fill()
-    return found
-
-
 @contextmanager
 def no_opening(broken: Broken, times: int = -1) -> Iterator[None]:
     """What these paths name cannot be opened; only the first so many times."""

@@ -68,11 +68,6 @@ def settings_files(draw: st.DrawFn) -> bytes:
     return draw(st.sampled_from(["", "\ufeff"])).encode() + text.encode()
 
 
-@pytest.fixture
-def user(tmp_path):
-    return throwaway(tmp_path)
-
-
 @pytest.fixture(params=sorted(JSON_HOSTS))
 def host(request):
     return HOSTS[request.param]

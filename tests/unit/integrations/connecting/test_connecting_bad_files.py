@@ -13,7 +13,6 @@ from safekept.integrations.connecting.hosts import HOSTS
 from safekept.integrations.connecting.plan import plan_connect, plan_disconnect
 from safekept.integrations.connecting.settings_file import SettingsLeftAlone
 from support.hosts.connected import JSON_HOSTS, connect, program_in, read, tree, write
-from support.users.contexts import throwaway
 
 BAD = {
     "comments": (
@@ -32,11 +31,6 @@ BAD = {
     "utf-16": ('{"a": 1}'.encode("utf-16"), "is not UTF-8 text"),
     "huge": (b"[" + b" " * (9 << 20), "is 9,437,185 bytes long, which no settings file is"),
 }
-
-
-@pytest.fixture
-def user(tmp_path):
-    return throwaway(tmp_path)
 
 
 @pytest.fixture(params=sorted(JSON_HOSTS))

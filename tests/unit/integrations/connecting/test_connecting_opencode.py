@@ -14,7 +14,6 @@ from safekept.integrations.connecting.hosts import HOSTS
 from safekept.integrations.hosts.event import read_event
 from safekept.integrations.hosts.opencode import HOST as ANSWERING
 from support.hosts.connected import connect, disconnect, program_in, read
-from support.users.contexts import throwaway
 
 #: Loads the plugin as opencode does (every export is a plugin) and drives its hooks.
 DRIVER = """
@@ -39,11 +38,6 @@ await hooks.event({ event: { type: "session.deleted", properties: { info: { id: 
 for (const name of ["chat.message", "tool.execute.before", "tool.execute.after", "event"]) await hooks[name]()
 console.log(JSON.stringify({ toasts, parts }))
 """
-
-
-@pytest.fixture
-def user(tmp_path):
-    return throwaway(tmp_path)
 
 
 @pytest.fixture(scope="module")

@@ -21,11 +21,9 @@ from safekept.vault.errors import NoSuchSnapshot, VaultLocked
 from safekept.vault.repo.repository import Repository
 from safekept.vault.snapshots import list_snapshots, public_id, shown
 from safekept.vault.tags import forgotten_at, is_pinned
-from support.vault.memory_storage import MemoryStorage
 from support.vault.vaults import (
     SECRET,
     find_snapshot,
-    new_vault,
     read_all,
     read_files,
     save_files,
@@ -33,12 +31,6 @@ from support.vault.vaults import (
 )
 
 NOW = 1_794_000_000 * 10**9
-
-
-@pytest.fixture
-def vault():
-    with new_vault(MemoryStorage()) as made:
-        yield made
 
 
 def snapshot_files(vault):

@@ -43,12 +43,6 @@ NOW = 1_794_000_000 * 10**9
 
 
 @pytest.fixture
-def vault():
-    with new_vault(MemoryStorage()) as made:
-        yield made
-
-
-@pytest.fixture
 def small_packs(monkeypatch):
     monkeypatch.setattr(pack_module, "TARGET", 40_000)
 
