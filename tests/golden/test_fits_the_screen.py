@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from safekept.cli.console import folded
+from safekept.cli.lines import folded
 from safekept.cli.main import run
 from support.commands.in_process import Screen
 from support.commands.transcripts import widest

@@ -9,7 +9,8 @@ from safekept.core.ages import size_text
 from safekept.core.events import Event
 from safekept.core.next_step import step_text
 
-from .console import path_text, prose, width_beside
+from .console import path_text
+from .lines import prose, width_beside
 
 #: Phases whose speed people want to see.
 _OVER_A_NETWORK = frozenset({"push", "pull", "send"})

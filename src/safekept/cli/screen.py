@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 
 from safekept.core.next_step import Step
 
-from .console import Console, folded, path_text, rows
+from .console import Console, path_text
+from .lines import folded, rows
 
 #: Where the output goes to a file or a pipe; also what a screen has at least.
 NARROW, WIDE = 80, 120

@@ -22,7 +22,8 @@ import click
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 
-from ...console import Console, count_text, screen_width
+from ...console import Console, count_text
+from ...lines import screen_width
 from .home import count_messages, make_demo_home
 
 

@@ -13,7 +13,8 @@ from safekept import __version__
 from safekept.actions.offsite.fleet import OPEN, Fleet
 from safekept.core.ages import seconds_text
 
-from ...console import Console, count_text, path_text, screen_width, size_text
+from ...console import Console, count_text, path_text, size_text
+from ...lines import screen_width
 from ...options import only_destination, place_or_file, start
 from ...sealing import given_passphrase, identity_options
 from ...status.prometheus import Metric, Sample, rendered

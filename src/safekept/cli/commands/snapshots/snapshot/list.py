@@ -15,7 +15,8 @@ from safekept.actions.vault.opening import open_vault
 from safekept.core.ages import clock_text
 from safekept.vault.tags import KINDS, OTHER
 
-from ....console import Console, count_text, path_text, screen_width
+from ....console import Console, count_text, path_text
+from ....lines import screen_width
 from ....options import common_options, source_options, source_vault, start
 from ....words.snapshots import age_text, amount, incomplete_text, named_home
 

@@ -13,7 +13,8 @@ from safekept.actions.snapshots.contents import Opened, StoredFile, Summary, loo
 from safekept.core.ages import seconds_text
 from safekept.vault.format import Node
 
-from ....console import Console, count_text, harmless, path_text, size_text
+from ....console import Console, count_text, path_text, size_text
+from ....lines import harmless
 from ....options import common_options, source_options, start
 from ....words.lists import standing_in
 from ....words.remarks import lean_text, show_census
