@@ -27,14 +27,21 @@ NAMES = {
     "select": "epoll kqueue",
     "signal": "pidfd_send_signal sigtimedwait",
     "sys": "platform",
+    "platform": "system platform uname mac_ver machine freedesktop_os_release",
     "ctypes": "CDLL",
 }
 REFUSED = {f"{module}.{name}" for module, names in NAMES.items() for name in names.split()}
 #: A request to the kernel by its bare number, which is another one on another system.
 BY_NUMBER = "fcntl by number"
+#: What `os.uname()` calls the system.
+BY_NAME = "sysname"
 PLACES = re.compile(r"^/(proc|sys)(/| |$)")
 #: Why a file has what stands in it all the same.
 REASONS = {
+    "actions/doctor/system_report.py": (
+        "a report says which system it is of; nothing follows from it",
+        {"sysname"},
+    ),
     "integrations/helper/client.py": (
         "copied into agents, standard library only; it has both ways itself",
         {"sys.platform", "socket.SO_PEERCRED", "socket.SOCK_CLOEXEC", "/proc/self/fd/"},
@@ -58,22 +65,51 @@ def beyond_the_door(text: str) -> set[str]:
     """What a module uses that only some systems have; what explains the code does not count."""
     tree = ast.parse(text)
     explained = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    called = _names_of_modules(tree)
     found: set[str] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            found.add(f"{node.value.id.lstrip('_')}.{node.attr}")
-        elif isinstance(node, ast.ImportFrom) and node.module in NAMES:
+        if isinstance(node, ast.Attribute) and node.attr == BY_NAME:
+            found.add(BY_NAME)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            found.add(f"{called.get(node.value.id)}.{node.attr}")
+        elif isinstance(node, ast.ImportFrom) and node.module in NAMES and not node.level:
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("getattr", "hasattr"):
             asked = node.args[1]
             if isinstance(asked, ast.Constant):
-                found.add(f"{ast.unparse(node.args[0]).lstrip('_')}.{asked.value}")
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).lstrip("_") == "fcntl.fcntl":
-            if any(isinstance(number, ast.Constant) for number in node.args[1:2]):
-                found.add(BY_NUMBER)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in explained:
-            found |= {node.value for _ in PLACES.finditer(node.value)}
-    return {one for one in found if one in REFUSED or one == BY_NUMBER or one.startswith("/")}
+                found.add(f"{called.get(ast.unparse(node.args[0]))}.{asked.value}")
+        elif isinstance(node, ast.Constant) and id(node) not in explained:
+            text = node.value.decode("latin-1") if isinstance(node.value, bytes) else str(node.value)
+            found |= {text for _ in PLACES.finditer(text)}
+        if isinstance(node, ast.Call) and _asks_by_number(node, called):
+            found.add(BY_NUMBER)
+    return {one for one in found if one in REFUSED or one in (BY_NUMBER, BY_NAME) or one.startswith("/")}
+
+
+def _names_of_modules(tree: ast.Module) -> dict[str, str]:
+    """What each imported module, and `fcntl` out of `fcntl`, is called in this one: its own name, by that."""
+    imported = (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))
+    names = [(alias.asname or alias.name, alias.name, node) for node in imported for alias in node.names]
+    modules = {here: name.lstrip("_") for here, name, node in names if isinstance(node, ast.Import)}
+    calls = {
+        here: "fcntl.fcntl"
+        for here, name, node in names
+        if isinstance(node, ast.ImportFrom) and (node.module, name) == ("fcntl", "fcntl")
+    }
+    return modules | calls
+
+
+def _asks_by_number(call: ast.Call, called: dict[str, str]) -> bool:
+    """Whether a request to `fcntl` is anything but a name of its module, which another system lacks."""
+    function = call.func
+    if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
+        name = f"{called.get(function.value.id)}.{function.attr}"
+    else:
+        name = called.get(ast.unparse(function), "")
+    if name != "fcntl.fcntl" or len(call.args) < 2:
+        return False
+    asked = call.args[1]
+    return not (isinstance(asked, ast.Attribute) and asked.attr.startswith("F_"))
 
 
 def test_only_the_door_knows_which_system_this_is():
@@ -108,6 +144,14 @@ def test_only_the_door_knows_which_system_this_is():
         ("import os\nos.open('.', os.O_TMPFILE)", "os.O_TMPFILE"),
         ("import time\ntime.clock_gettime(time.CLOCK_BOOTTIME)", "time.CLOCK_BOOTTIME"),
         ("open('/sys/dev/block/8:0')", "/sys/dev/block/8:0"),
+        ("import sys as s\ns.platform", "sys.platform"),
+        ("import os as o\no.SEEK_DATA", "os.SEEK_DATA"),
+        ("from sys import platform", "sys.platform"),
+        ("import platform\nplatform.system()", "platform.system"),
+        ("import os\nos.uname().sysname", BY_NAME),
+        ("open(b'/proc/self/mounts')", "/proc/self/mounts"),
+        ("from fcntl import fcntl as f\nf(3, 1031, 1 << 20)", BY_NUMBER),
+        ("import fcntl\nWIDE = 1031\nfcntl.fcntl(3, WIDE, 1 << 20)", BY_NUMBER),
     ],
 )
 def test_planted_knowledge_of_a_system_is_named(line, named):

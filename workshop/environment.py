@@ -47,6 +47,10 @@ TOOLS = {
     "mandoc": "mandoc",
     "strace": "strace",
     "chromium": "chromium",
+    "lsof": "lsof",
+    "ps": "procps",
+    "/usr/sbin/mkfs.exfat": "exfatprogs",
+    "/usr/sbin/mount.exfat-fuse": "exfat-fuse",
 }
 
 #: Settings of pip that would send the packages somewhere else than into the environment.

@@ -1,8 +1,9 @@
 """Landing, capture, checkpoints, vault and hooks on another platform than the one that they were written on.
 
 Once with everything switched off that `SAFEKEPT_PLATFORM_WITHOUT` knows, once on a disk that ignores case and
-has no links and no modes. `./test --soak platform -s` runs all of their tests there and prints counts; a few
-run by default. What a platform cannot give is said by `needs` on the test itself.
+has no links and no modes. What needs `/proc` is run once more with `lsof`, `ps` and `mount` in its place, as
+macOS has them. `./test --soak platform -s` runs all of their tests there and prints counts; a few run by
+default. What a platform cannot give is said by `needs` on the test itself.
 """
 
 from __future__ import annotations
@@ -34,18 +35,19 @@ SAMPLE = (
     "unit/home/landing/test_landing_undo.py",
     "unit/vault/test_homes.py",
 )
+WITH_PROGRAMS = ("unit/core/sqlite/test_judging.py", "unit/home/landing/test_landing_databases.py")
 ON_DISK = ("unit/actions/restoring/test_rebuild_ground.py", "unit/checkpoints/test_named.py")
 _SOAK = "platform"
 
 
-def run_tests(paths: tuple[str, ...], root: str, **environment: str) -> Counter[str]:
+def run_tests(paths: tuple[str, ...], root: str, *options: str, **environment: str) -> Counter[str]:
     """Run tests in a process of its own, with their files below `root`; how many ended how."""
     handle, report = tempfile.mkstemp(suffix=".xml")
     os.close(handle)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", "--timeout=300"]
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(
-        [*command, f"--junitxml={report}", *(f"tests/{path}" for path in paths)],
+        [*command, f"--junitxml={report}", *options, *(f"tests/{path}" for path in paths)],
         cwd=CHECKOUT,
         env={**kept, "PYTEST_DEBUG_TEMPROOT": root, "TMPDIR": root, **environment},
         capture_output=True,
@@ -97,10 +99,20 @@ def test_a_sample_holds_on_a_disk_that_ignores_case(case_blind_disk):
     run_tests(ON_DISK, case_blind_disk)
 
 
+def test_a_sample_holds_with_programs_in_place_of_proc(short_root):
+    run_tests(WITH_PROGRAMS, short_root, "-m", "needs", **{system.VARIABLE: "linux"})
+
+
 @pytest.mark.soak(_SOAK)
 @pytest.mark.parametrize("room", ROOMS)
 def test_it_holds_with_every_feature_switched_off(room, short_root):
     run_tests(ROOMS[room], short_root, **{system.VARIABLE: "all"})
+
+
+@pytest.mark.soak(_SOAK)
+def test_what_needs_something_holds_with_programs_in_place_of_proc(short_root):
+    everywhere = tuple(path for paths in ROOMS.values() for path in paths)
+    run_tests(everywhere, short_root, "-m", "needs", **{system.VARIABLE: "linux"})
 
 
 @pytest.mark.soak(_SOAK)

@@ -12,12 +12,13 @@ import pytest
 
 from support.commands.error_texts import error_code
 from support.commands.in_process import spoken
-from support.hosts.throwaway_helper import helper_thread, throwaway
+from support.hosts.throwaway_helper import helper_thread, short_place, throwaway
 
 
 @pytest.fixture
-def user(tmp_path):
-    return throwaway(tmp_path)
+def user():
+    with short_place() as place:
+        yield throwaway(place)
 
 
 @pytest.fixture
@@ -57,7 +58,6 @@ def test_where_it_is_not_wanted_that_is_said(say, monkeypatch):
     assert say("helper").out == said
 
 
-@pytest.mark.needs("proc", "its socket has a long path")
 @pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_one_that_runs_is_shown_and_ended(say, user):
     with helper_thread(user):
@@ -97,7 +97,6 @@ def test_what_is_no_call_is_refused(say, monkeypatch, text, why):
     assert "  Next       See what a call is: `safekept helper call --help`" in lines
 
 
-@pytest.mark.needs("proc", "its socket has a long path")
 @pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_a_helper_that_stays_at_work_is_said(say, user, monkeypatch):
     from safekept.cli.commands.hosts import helper

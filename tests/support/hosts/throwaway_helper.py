@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from safekept.integrations.helper.code import CodeWatch
 from safekept.integrations.helper.server import Server
 from support.commands.waiting import PATIENT
 from support.places import SOURCE
+from support.vault.closed import open_below
 
 
 @dataclass
@@ -117,6 +119,14 @@ def throwaway(root: object, **more: str) -> Throwaway:
     user = Throwaway(os.fspath(root), more)  # type: ignore[arg-type]
     os.makedirs(user.home, exist_ok=True)
     return user
+
+
+@contextlib.contextmanager
+def short_place() -> Iterator[str]:
+    """A directory so short that a socket fits below it: without `/proc` one is reached by its path alone."""
+    with tempfile.TemporaryDirectory(prefix="s", ignore_cleanup_errors=True) as place:
+        yield place
+        open_below(place)
 
 
 def program() -> list[str]:

@@ -17,7 +17,7 @@ from .system import has, output_of
 
 _TABLE = "/proc/self/mountinfo"
 #: `/dev/disk3s5 on / (apfs, local)`; `proc on /proc type proc (rw)`
-_LINE = r"(.*?) on (.*?)(?: type (\S+))? \(([^,)]*)"
+_LINE = r"(.*?) on (/.*?)(?: type (\S+))? \(([^(),]*)[^()]*\)$"
 #: What a filesystem says that cannot give a file a second name, or no more of them: FAT, exFAT, some shares.
 NO_HARD_LINKS = frozenset({errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 #: And one that has no symbolic links.

@@ -2,7 +2,7 @@
 
 Linux: the descriptors of every process in `/proc/*/fd`, and `/proc/locks`. macOS: `lsof`. Elsewhere it
 is not known, and the answer is just that, so that unknown is taken for held. What is lost with `lsof`: it
-takes up to a second, and shows an ordinary user nothing of other users' processes.
+takes up to a second, and shows an ordinary user no file of other users' processes, which are listed as hidden.
 """
 
 from __future__ import annotations
@@ -62,17 +62,29 @@ def _asked(files: dict[Inode, str]) -> Users:
     text = output_of(["lsof", "-w", "-n", "-P", "-F", "pi", "--", *files.values()])
     if text is None:
         return Users([], [], unknown=True)
-    found, pid = Users([], []), 0
-    by_number = {inode: (device, inode) for device, inode in files}
+    found, pid = Users([], _of_others()), 0
+    by_number: dict[int, list[Inode]] = {}  # two disks may have the same number
+    for key in files:
+        by_number.setdefault(key[1], []).append(key)
     for line in text.splitlines():
         kind, value = line[:1], line[1:]
         if not value.isdigit():
             continue
         if kind == "p":
             pid = int(value)
-        elif kind == "i" and int(value) in by_number and pid not in (0, os.getpid()):
-            found.open.append((pid, by_number[int(value)]))
+        elif kind == "i" and pid not in (0, os.getpid()):
+            found.open.extend((pid, key) for key in by_number.get(int(value), ()))
     return found
+
+
+def _of_others() -> list[int]:
+    """Processes of other users, whose files are not shown to an ordinary one."""
+    if os.geteuid() == 0:
+        return []
+    rows = (
+        line.split() for line in (output_of(["ps", "-ax", "-o", "pid=", "-o", "uid="]) or "").splitlines()
+    )
+    return [int(pid) for pid, user in rows if user != str(os.geteuid())]
 
 
 def locks_on(files: Collection[Inode]) -> Sequence[tuple[int, Inode]]:

@@ -3,7 +3,7 @@
 Linux: `/proc`. macOS: `sysctl` and `ps`. Elsewhere: the machine's name for the boot, and nothing about
 others. What is lost: without an id of the boot, a process number from before a restart may be taken for one
 that runs, and what belongs to it waits for a day; without a name of a process it is `unknown`; without its
-start, an operation that was killed is output_of to run for as long as another process has its number.
+start, an operation that was killed is shown as running for as long as another process has its number.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import contextlib
 import os
 import sys
 import time
+from collections.abc import Collection
 
 from .system import function, has, output_of
 
@@ -57,13 +58,22 @@ def command_line(pid: int) -> str:
     return " ".join(words.split())
 
 
-def mentions(pid: int, text: str) -> bool:
-    """Whether the command line of a process has these words in it."""
-    if not has("proc"):
-        return text in _asked(pid, "command")
+def mentioning(pids: Collection[int], text: str) -> list[int]:
+    """Those processes whose command line has these words in it."""
+    if has("proc"):
+        return [pid for pid in pids if _mentions(pid, os.fsencode(text))]
+    if not pids:
+        return []
+    rows = (output_of(["ps", "-ax", "-ww", "-o", "pid=", "-o", "command="]) or "").splitlines()
+    words = (line.strip().partition(" ") for line in rows)
+    named = {int(pid) for pid, _, command in words if pid.isdigit() and text in command}
+    return [pid for pid in pids if pid in named]
+
+
+def _mentions(pid: int, words: bytes) -> bool:
     try:
         with open(f"{_PROC}/{pid}/cmdline", "rb") as file:
-            return os.fsencode(text) in file.read()
+            return words in file.read()
     except OSError:
         return False
 
@@ -143,7 +153,7 @@ def _seconds(text: str) -> float:
 
 
 def _asked(pid: int, column: str) -> str:
-    return (output_of(["ps", "-o", f"{column}=", "-p", str(pid)]) or "").strip()
+    return (output_of(["ps", "-ww", "-o", f"{column}=", "-p", str(pid)]) or "").strip()
 
 
 def _system_value(name: bytes) -> str:

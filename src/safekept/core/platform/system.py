@@ -20,8 +20,8 @@ FEATURES = frozenset(
     "proc programs renameat2 memfd peercred seqpacket copy_file_range seek_data immutable syncfs "
     "pipe_size ofd_locks waitid prlimit boottime setresuid xattr o_path namespaces ioprio".split()
 )
-#: What stands in for `/proc` elsewhere (`lsof`, `ps`, `mount`); `linux` switches off everything but this.
-ELSEWHERE = frozenset({"programs"})
+#: What macOS has too, each in its own way; `linux` switches off everything but this.
+ON_MACOS = frozenset("programs renameat2 peercred seek_data immutable ofd_locks namespaces".split())
 VARIABLE = "SAFEKEPT_PLATFORM_WITHOUT"
 _PLACES = "/usr/bin:/bin:/usr/sbin:/sbin"
 _SECONDS = 20.0
@@ -31,7 +31,7 @@ def _read(text: str) -> frozenset[str]:
     names = frozenset(text.replace(",", " ").split())
     if "all" in names:
         return FEATURES
-    return names | (FEATURES - ELSEWHERE) if "linux" in names else names
+    return names | (FEATURES - ON_MACOS) if "linux" in names else names
 
 
 off = _read(os.environ.get(VARIABLE, ""))

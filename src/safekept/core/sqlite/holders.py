@@ -12,7 +12,7 @@ import contextlib
 import os
 
 from ..platform.open_files import Inode, Users, locks_on, users_of
-from ..platform.processes import command_line, mentions
+from ..platform.processes import command_line, mentioning
 from ..records import dataclass
 from .descriptors import used_here
 from .format import SIDECARS
@@ -65,9 +65,8 @@ def describe(found: list[Holder]) -> str:
 
 
 def _note_open(users: Users, inodes: dict[Inode, str], directory: str, found: dict[int, Holder]) -> None:
-    for pid in users.hidden:
-        if mentions(pid, directory):
-            found[pid] = Holder(pid, command_of(pid), "may have it open; its files cannot be listed")
+    for pid in mentioning(users.hidden, directory):
+        found[pid] = Holder(pid, command_of(pid), "may have it open; its files cannot be listed")
     for pid, key in sorted(users.open, key=lambda one: inodes[one[1]], reverse=True):
         suffix = inodes[key]  # the database itself comes last, and is what is said
         what = f"its {suffix} file" if suffix else "it"

@@ -89,6 +89,7 @@ def test_somebody_who_has_only_a_sidecar_open_is_a_holder(tmp_path):
 
 AS_NOBODY = """
 import os, sys
+import shutil, subprocess  # this user may not be able to read the files of Python
 sys.path.insert(0, sys.argv[1])
 from safekept.core.sqlite.holders import holders
 os.setgid(65534); os.setuid(65534)

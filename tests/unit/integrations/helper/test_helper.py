@@ -20,13 +20,14 @@ from safekept.integrations.calls import Call
 from safekept.integrations.helper import client, server
 from safekept.integrations.helper.server import Server
 from support.commands.waiting import PATIENT
-from support.hosts.throwaway_helper import Unchanging, helper_thread, throwaway
+from support.hosts.throwaway_helper import Unchanging, helper_thread, short_place, throwaway
 from support.projects.checkpoints import contents_in_store
 
 
 @pytest.fixture
-def user(tmp_path):
-    return throwaway(tmp_path)
+def user():
+    with short_place() as place:
+        yield throwaway(place)
 
 
 @pytest.fixture
@@ -56,7 +57,6 @@ def before(project: str, **more) -> Call:
 # ── what it does ───────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.needs("proc", "its socket has a long path")
 @pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_a_call_is_answered_when_the_old_bytes_are_kept(helped):
     project = helped.project()
@@ -68,7 +68,6 @@ def test_a_call_is_answered_when_the_old_bytes_are_kept(helped):
     assert (point.session, point.reason, point.kind) == ("s", "before Write a.txt", "before")
 
 
-@pytest.mark.needs("proc", "its socket has a long path")
 @pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_a_mark_after_a_command_is_made_off_the_callers_path(helped):
     project = helped.project()
@@ -87,7 +86,6 @@ def test_a_mark_after_a_command_is_made_off_the_callers_path(helped):
     assert kinds == {"before": b"first\n", "after": b"second\n"}
 
 
-@pytest.mark.needs("proc", "its socket has a long path")
 @pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_what_was_promised_for_later_is_done_before_it_ends(user):
     project = user.project()
@@ -99,7 +97,6 @@ def test_what_was_promised_for_later_is_done_before_it_ends(user):
     assert {point.kind for point, _ in points(user, project)} == {"before", "after"}
 
 
-@pytest.mark.needs("proc", "its socket has a long path")
 @pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_each_caller_is_judged_by_his_own_environment(helped):
     project = helped.project()
@@ -112,7 +109,6 @@ def test_each_caller_is_judged_by_his_own_environment(helped):
     assert helped.call(before(project))["checkpoints"]
 
 
-@pytest.mark.needs("proc", "its socket has a long path")
 @pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_settings_that_are_broken_are_said_and_the_project_is_protected_all_the_same(helped):
     project = helped.project()
@@ -130,7 +126,6 @@ def test_settings_that_are_broken_are_said_and_the_project_is_protected_all_the_
     assert helped.call(before(project))["failures"] == [], "a mended file is read again at once"
 
 
-@pytest.mark.needs("proc", "its socket has a long path")
 @pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_a_notice_is_given_once_in_a_session(helped):
     call = Call("before", "hermes", "terminal", shell=True, out_of_reach="a container", session="one")
@@ -140,7 +135,6 @@ def test_a_notice_is_given_once_in_a_session(helped):
     assert helped.call(Call.from_dict({**call.as_dict(), "session": "two"}))["notices"] == [notice]
 
 
-@pytest.mark.needs("proc", "its socket has a long path")
 @pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_a_line_of_a_chat_without_a_directory_is_about_where_its_session_last_worked(helped):
     project, other = helped.project(), os.path.join(helped.home, "nowhere")
@@ -157,7 +151,6 @@ def test_a_line_of_a_chat_without_a_directory_is_about_where_its_session_last_wo
     assert other in json.loads(body)["text"]
 
 
-@pytest.mark.needs("proc", "its socket has a long path")
 @pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_a_chat_line_is_dispatched(helped):
     project = helped.project()
@@ -189,7 +182,6 @@ def test_a_chat_line_is_dispatched(helped):
         (client.packed({"safekept": "1", "do": "call"}, b"[" * 200_000), "RecursionError"),
     ],
 )
-@pytest.mark.needs("proc", "its socket has a long path")
 @pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_what_makes_no_sense_is_answered_and_the_next_one_served(helped, frame, answer):
     with connected(helped) as connection:
@@ -215,7 +207,6 @@ def test_noise_never_ends_it(helped):
     assert helped.call(before(helped.project()))["checkpoints"]
 
 
-@pytest.mark.needs("proc", "its socket has a long path")
 @pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_whoever_says_half_a_word_is_not_waited_for(helped, monkeypatch):
     monkeypatch.setattr(server, "_READING", 0.05)
@@ -227,7 +218,6 @@ def test_whoever_says_half_a_word_is_not_waited_for(helped, monkeypatch):
         assert said == b"", "it hangs up"
 
 
-@pytest.mark.needs("proc", "its socket has a long path")
 @pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_beyond_the_bound_of_connections_callers_are_sent_away(helped, monkeypatch):
     monkeypatch.setattr(server, "_CONNECTIONS", 1)
@@ -242,7 +232,6 @@ def test_beyond_the_bound_of_connections_callers_are_sent_away(helped, monkeypat
         idle.close()
 
 
-@pytest.mark.needs("proc", "its socket has a long path")
 @pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_other_users_are_not_listened_to(helped, monkeypatch):
     monkeypatch.setattr(server, "peer", lambda connection: os.geteuid() + 1)
@@ -256,7 +245,6 @@ def test_other_users_are_not_listened_to(helped, monkeypatch):
     assert helped.ask("status") is not None
 
 
-@pytest.mark.needs("proc", "its socket has a long path")
 @pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_nobody_else_can_reach_the_socket(helped):
     assert os.stat(helped.directory).st_mode & 0o777 == 0o700
@@ -273,7 +261,6 @@ def test_a_long_path_is_no_hindrance(tmp_path):
         assert user.call(before(user.project()))["checkpoints"]
 
 
-@pytest.mark.needs("proc", "its socket has a long path")
 @pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_an_answer_too_late_for_its_caller_harms_nobody(helped):
     project = helped.project()
@@ -312,14 +299,12 @@ def ended(user, work, **more) -> str:
     return why[0]
 
 
-@pytest.mark.needs("proc", "its socket has a long path")
 @pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_it_ends_when_nobody_asks(user):
     assert ended(user, lambda: None, idle=0.1) == "there was no request for a while"
     assert not os.path.exists(os.path.join(user.directory, "socket"))
 
 
-@pytest.mark.needs("proc", "its socket has a long path")
 @pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_it_ends_when_its_place_is_gone_and_takes_no_other_socket_with_it(user, monkeypatch):
     monkeypatch.setattr(server, "_LOOK", 0.05)
@@ -334,7 +319,6 @@ def test_it_ends_when_its_place_is_gone_and_takes_no_other_socket_with_it(user, 
     assert os.path.exists(path), "what is not its own stays"
 
 
-@pytest.mark.needs("proc", "its socket has a long path")
 @pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_other_code_on_disk_is_answered_with_stale_and_ends_it(user):
     def asked() -> None:
@@ -344,7 +328,6 @@ def test_other_code_on_disk_is_answered_with_stale_and_ends_it(user):
     assert ended(user, asked) == "the code on disk is another"
 
 
-@pytest.mark.needs("proc", "its socket has a long path")
 @pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_a_changed_file_of_its_own_code_ends_it(user):
     code = Unchanging()
@@ -357,7 +340,6 @@ def test_a_changed_file_of_its_own_code_ends_it(user):
     assert ended(user, asked, code=code) == "the code on disk is another"
 
 
-@pytest.mark.needs("proc", "its socket has a long path")
 @pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_there_is_one_for_each_place(helped):
     with pytest.raises(AlreadyRunning) as caught:

@@ -19,13 +19,14 @@ from safekept.home.layout import load_layouts
 from safekept.integrations.helper import client
 from safekept.settings import load_settings
 from support.commands.waiting import PATIENT, text_of
-from support.hosts.throwaway_helper import SOURCE, helper_process, program, throwaway
+from support.hosts.throwaway_helper import SOURCE, helper_process, program, short_place, throwaway
 from support.projects.checkpoints import fsck
 
 
 @pytest.fixture
-def user(tmp_path):
-    return throwaway(tmp_path)
+def user():
+    with short_place() as place:
+        yield throwaway(place)
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +100,6 @@ def test_the_helper_of_another_user_is_not_asked(helped, monkeypatch):
     assert helped.ask("status") is None
 
 
-@pytest.mark.needs("proc", "its socket has a long path")
 @pytest.mark.needs("pipes", "it makes a pipe or a socket")
 def test_a_stopped_helper_is_given_up_long_before_the_deadline(user):
     with helper_process(user) as process:
