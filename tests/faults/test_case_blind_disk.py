@@ -80,6 +80,12 @@ def test_a_restore_brings_all_that_the_disk_can_hold_names_the_rest_and_ends_wit
         assert name in lost, (name, lost)
 
 
+def test_the_demo_plays_there(tmp_path, disk_at, safekept_process):
+    done = safekept_process("demo", env={"TMPDIR": disk_at(str(tmp_path / "disk"))})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Everything came back" in done.stdout
+
+
 def test_a_rollback_brings_all_that_the_disk_can_hold_and_lists_the_rest(tmp_path, disk_at):
     project = Project(str(tmp_path))
     fill(project.path)

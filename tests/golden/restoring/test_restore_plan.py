@@ -42,7 +42,6 @@ def add_messages(database: str, count: int) -> None:
         connection.commit()
 
 
-@pytest.mark.needs("symlinks", "it makes symbolic links", only={"lean"})
 def test_the_plan_says_how_many_messages_would_go(say, home):
     assert say("snapshot").code == 0
     add_messages(os.path.join(home, "state.db"), 50)
@@ -55,7 +54,6 @@ def test_the_plan_says_how_many_messages_would_go(say, home):
     assert refused.code == 1 and "50 messages would go" in refused.err
 
 
-@pytest.mark.needs("symlinks", "it makes symbolic links", only={"lean"})
 def test_what_a_later_snapshot_has_goes_too_and_the_restore_takes_exactly_that_away(say, home):
     first = json.loads(say("snapshot", "--json").out)["id"][:8]
     add_messages(os.path.join(home, "state.db"), 3)
@@ -69,8 +67,7 @@ def test_what_a_later_snapshot_has_goes_too_and_the_restore_takes_exactly_that_a
 
 
 @pytest.mark.needs("proc or programs", "it asks who has a database open", only={"lean"})
-@pytest.mark.needs("symlinks", "it makes symbolic links", only={"lean"})
-@pytest.mark.needs("modes", "it looks at modes", only={"full"})
+@pytest.mark.needs("modes", "a file whose mode the disk does not keep counts as changed")
 def test_a_database_that_did_not_change_is_not_said_to_be_replaced_and_is_not_touched(say, home, request):
     assert say("snapshot").code == 0
     lean = "stored without messages_fts" in " ".join(say("snapshot", "show", "latest").out.split())
@@ -86,8 +83,7 @@ def test_a_database_that_did_not_change_is_not_said_to_be_replaced_and_is_not_to
 
 
 @pytest.mark.needs("proc or programs", "it asks who has a database open", only={"lean"})
-@pytest.mark.needs("symlinks", "it makes symbolic links", only={"lean"})
-@pytest.mark.needs("modes", "it looks at modes", only={"full"})
+@pytest.mark.needs("modes", "a file whose mode the disk does not keep counts as changed")
 def test_one_that_changed_back_to_an_older_state_is_compared_with_that(say, home):
     """The same file and log as at the last snapshot, and an older one is asked for: it would be replaced."""
     first = json.loads(say("snapshot", "--json").out)["id"][:8]
@@ -97,7 +93,6 @@ def test_one_that_changed_back_to_an_older_state_is_compared_with_that(say, home
     assert document["plan"]["replace"] == ["state.db"]
 
 
-@pytest.mark.needs("symlinks", "it makes symbolic links", only={"lean"})
 def test_rows_are_counted_in_a_process_of_its_own_where_threads_may_be_at_the_database(
     say, home, monkeypatch
 ):
@@ -114,8 +109,7 @@ def test_rows_are_counted_in_a_process_of_its_own_where_threads_may_be_at_the_da
 
 
 @pytest.mark.needs("proc or programs", "it asks who has a database open")
-@pytest.mark.needs("symlinks", "it makes symbolic links", only={"lean"})
-@pytest.mark.needs("modes", "it looks at modes", only={"full"})
+@pytest.mark.needs("modes", "a file whose mode the disk does not keep counts as changed")
 def test_plan_and_result_count_the_same_where_a_database_is_known_only_when_it_is_rebuilt(say, home, request):
     """After a restore the database is a rebuilt one: only rebuilt bytes tell that it is the same."""
     lean = request.node.callspec.params["home"] == "lean"
@@ -136,7 +130,6 @@ def test_plan_and_result_count_the_same_where_a_database_is_known_only_when_it_i
         assert "  Files      1 new, 0 replaced, " in say("restore", "--yes").out
 
 
-@pytest.mark.needs("symlinks", "it makes symbolic links", only={"lean"})
 def test_a_file_that_stands_where_a_directory_comes_is_named_as_removed(say, home):
     assert say("snapshot").code == 0
     memories = os.path.join(home, "memories")

@@ -55,7 +55,10 @@ def _disk(path: str) -> dict[str, object]:
     """What the filesystem of a directory is and can, by trying it in one of ours that goes again."""
     if not os.path.isdir(path):
         return {"there": False}
-    answers: dict[str, object] = {"kind": kind_of_filesystem(os.stat(path).st_dev), "tried": False}
+    answers: dict[str, object] = {
+        "kind": kind_of_filesystem(os.stat(path).st_dev) or "unknown",
+        "tried": False,
+    }
     with (
         contextlib.suppress(OSError),
         tempfile.TemporaryDirectory(prefix=".safekept-report-", dir=path) as ours,

@@ -62,6 +62,8 @@ _WORDS = "beans frost gate plot water seeds rain compost spade April harvest fen
 
 def make_demo_home(home: str, messages: int = 4000) -> None:
     """Persona, memories, skills, jobs, a profile, and two databases."""
+    from safekept.core.platform.filesystems import NO_SYMBOLIC_LINKS
+
     for path, text in _FILES.items():
         full = os.path.join(home, path)
         os.makedirs(os.path.dirname(full), exist_ok=True)
@@ -71,7 +73,11 @@ def make_demo_home(home: str, messages: int = 4000) -> None:
         os.chmod(os.path.join(home, secret), 0o600)
     os.chmod(os.path.join(home, "skills/watering/scripts/plan.sh"), 0o700)
     os.makedirs(os.path.join(home, "sessions"))  # empty, and must come back all the same
-    os.symlink("SOUL.md", os.path.join(home, "PERSONA.md"))
+    try:
+        os.symlink("SOUL.md", os.path.join(home, "PERSONA.md"))
+    except OSError as error:
+        if error.errno not in NO_SYMBOLIC_LINKS:
+            raise
     os.utime(os.path.join(home, "skills/watering/SKILL.md"), ns=(0, 86_400_123_456_789))  # 2 January 1970
     for folder, count in (("", messages), ("profiles/ledger", messages // 20)):
         connection = sqlite3.connect(os.path.join(home, folder, "state.db"))
