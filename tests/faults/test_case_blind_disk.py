@@ -11,6 +11,8 @@ import tempfile
 import pytest
 
 from conftest import MISSING
+from safekept.actions.projects.home_points.rollback import HomeRollbackRequest, roll_back_home
+from safekept.actions.projects.home_points.take import before_home_change
 from safekept.checkpoints.rollback import project_tree
 from safekept.checkpoints.rollback.rollback import recover
 from support.commands.in_process import spoken
@@ -78,6 +80,52 @@ def test_a_restore_brings_all_that_the_disk_can_hold_names_the_rest_and_ends_wit
     lost = json.dumps(json.loads(done.out))
     for name in ("skills/notes.md", "skills/what?.md", "skills/link", "skills/raw-"):
         assert name in lost, (name, lost)
+
+
+@pytest.mark.parametrize("text", ["then\n", "now, and longer\n"])
+def test_an_exact_restore_takes_nothing_away_that_only_changed_the_case_of_its_name(
+    tmp_path, monkeypatch, disk_at, text
+):
+    """`README` is what lands as `Readme`: as something that the snapshot lacks, it was removed again."""
+    user = disk_at(str(tmp_path / "disk"))
+    say = spoken(monkeypatch, user)
+    skills = os.path.join(user, ".hermes", "skills")
+    os.makedirs(os.path.join(skills, "Plants"))
+    for name in ("../config.yaml", "Readme.md", "Plants/list.md"):
+        with open(os.path.join(skills, name), "w") as file:
+            file.write("then\n")
+    assert say("snapshot", "create").code == 0
+    os.rename(os.path.join(skills, "Readme.md"), os.path.join(skills, "README.md"))
+    os.rename(os.path.join(skills, "Plants"), os.path.join(skills, "plants"))
+    for name in ("README.md", "new.md"):
+        with open(os.path.join(skills, name), "w") as file:
+            file.write(text)
+    planned = json.loads(say("snapshot", "restore", "latest", "--exact", "--dry-run", "--json").out)
+    assert planned["plan"]["remove"] == ["skills/new.md"]
+    done = say("snapshot", "restore", "latest", "--exact", "--yes", "--json")
+    assert done.code == 0, done
+    assert list(found_in(skills).values()) == ["then\n"]
+    assert found_in(os.path.join(skills, "Plants")) == {"list.md": "then\n"}
+    assert say("undo").code == 0
+    assert list(found_in(skills).values()) == [text, text]
+
+
+def test_so_does_going_back_to_a_point_of_an_agents_home(tmp_path, disk_at):
+    user = throwaway(disk_at(str(tmp_path / "disk")))
+    home = os.path.join(user.places.user_home, ".hermes")
+    skills = os.path.join(home, "skills")
+    os.makedirs(skills)
+    for name in ("../config.yaml", "Readme.md"):
+        with open(os.path.join(skills, name), "w") as file:
+            file.write("then\n")
+    point = before_home_change(user, home, "hermes", ("skills",))
+    os.rename(os.path.join(skills, "Readme.md"), os.path.join(skills, "README.md"))
+    for name in ("README.md", "new.md"):
+        with open(os.path.join(skills, name), "w") as file:
+            file.write("now, and longer\n")
+    done = roll_back_home(user, HomeRollbackRequest(point.id, (), home))
+    assert done.remove == ("skills/new.md",) and done.complete
+    assert list(found_in(skills).values()) == ["then\n"]
 
 
 def test_the_demo_plays_there(tmp_path, disk_at, safekept_process):

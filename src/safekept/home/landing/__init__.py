@@ -10,6 +10,7 @@ from safekept.core.doors import doors
 
 if TYPE_CHECKING:
     from .area import LandingNotPermitted, existing_areas, is_area, not_permitted, owner_of
+    from .disk_names import OtherSpellings
     from .items import Item, NothingMatches, database_of, refuse_empty
     from .landing import Landed, land
     from .plan import LandingPlan, existing, plan_landing
@@ -27,6 +28,7 @@ __getattr__ = doors(
     __name__,
     {
         "area": "LandingNotPermitted existing_areas is_area not_permitted owner_of",
+        "disk_names": "OtherSpellings",
         "items": "Item NothingMatches database_of refuse_empty",
         "landing": "Landed land",
         "plan": "LandingPlan existing plan_landing",

@@ -2,7 +2,8 @@
 
 `Readme` and `README`, or `é` as one sign and as two: one would be written over the other. So the very disk is
 asked, where a home has such names at all: the first of them lands, the others are left and named. A name such
-as `a:b`, which exFAT refuses, costs that entry and what is below it, and nothing else.
+as `a:b`, which exFAT refuses, costs that entry and what is below it, and nothing else. And what lies there
+as `README` is no other file than the `Readme` that lands: it is never taken away.
 """
 
 from __future__ import annotations
@@ -55,3 +56,41 @@ def _alike(items: Iterable[Item], folding: Folding) -> dict[str, str]:
         if other != item.path and item.kind is not Kind.DIRECTORY:
             found[item.path] = other
     return found
+
+
+class OtherSpellings:
+    """What lies in a home under another spelling of a name that lands there: its disk takes both for one.
+
+    It is the very thing that lands, and keeps its spelling where its bytes are the same. Nothing is written
+    to find that out: the disk leads from a name to a file that it lists by another.
+    """
+
+    def __init__(self, home: str, wanted: Iterable[str]) -> None:
+        self._home, self._wanted = home, wanted
+        self._by_key: dict[str, str] | None = None
+        self._listed: dict[str, frozenset[str]] = {}
+
+    def of(self, path: str) -> str:
+        """The path that lands in the very place of this one; "" where none does."""
+        if self._by_key is None:
+            self._by_key = {_EVERYTHING.key(one): one for one in self._wanted}
+        other = self._by_key.get(_EVERYTHING.key(path), path)
+        return other if other != path and self._leads_to(path, other) else ""
+
+    def _leads_to(self, path: str, other: str) -> bool:
+        place = self._home
+        for there, asked in zip(path.split("/"), other.split("/"), strict=True):
+            if there != asked:
+                names = self._names(place)
+                if there not in names or asked in names or not os.path.lexists(os.path.join(place, asked)):
+                    return False
+            place = os.path.join(place, there)
+        return True
+
+    def _names(self, directory: str) -> frozenset[str]:
+        if directory not in self._listed:
+            try:
+                self._listed[directory] = frozenset(os.listdir(directory))
+            except OSError:
+                self._listed[directory] = frozenset()
+        return self._listed[directory]

@@ -24,7 +24,7 @@ from safekept.core.records import dataclass
 
 from .area import INTENT, LANDED, Area, LandingDirectory, not_permitted, open_area, place_of
 from .desired_state import Builder, DesiredState, Steps, Unchanged, Wanted
-from .disk_names import left_by_disk
+from .disk_names import OtherSpellings, left_by_disk
 from .landing_trees import LandingTrees
 from .plan import SPARE, LandingPlan, existing
 from .record import AWAY, LandingRecord, Root, write_record
@@ -330,6 +330,9 @@ def _desired_state(plan: LandingPlan, staging: Staging, left: Container[str]) ->
         item = plan.items[path]
         desired.same.append(Unchanged(item.root, item.place, path, facts))
     name = plan.roots[0].name
-    desired.aways = [(0, f"{name}/{path}", path) for path in plan.removals.files]
+    # Another spelling of what lands: by any list of removals that would be the file that was just put there.
+    spellings = OtherSpellings(plan.home, plan.items)
+    going = [path for path in plan.removals.files if not spellings.of(path)]
+    desired.aways = [(0, f"{name}/{path}", path) for path in going]
     desired.gone_directories = [(0, f"{name}/{path}") for path in plan.removals.directories]
     return desired

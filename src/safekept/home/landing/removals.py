@@ -12,6 +12,7 @@ from safekept.core.records import dataclass
 
 from ..layout.layout import Layout
 from .area import is_area
+from .disk_names import OtherSpellings
 from .items import Chosen
 
 
@@ -43,6 +44,7 @@ def find_removals(
     if not os.path.isdir(home):
         return removals
     wanted = _with_parents(chosen)
+    spellings = OtherSpellings(home, wanted)
     emptied: set[str] = set()
     empty_before: list[str] = []
     spared: set[str] = set()
@@ -55,7 +57,7 @@ def find_removals(
     for path, kind in selected:
         if path in wanted or is_area(path) or layout.machine_bound(path) or not _asked(path, chosen.only):
             continue
-        if spare(path):
+        if spellings.of(path) or spare(path):
             spared.update((path, *_parents(path)))
         elif kind is Kind.DIRECTORY:
             empty_before.append(path)

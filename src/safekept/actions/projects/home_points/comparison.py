@@ -17,7 +17,7 @@ from safekept.core.entries import Entry, Kind, Outcome, Remark
 from safekept.core.files.small import read_start
 from safekept.core.records import dataclass
 from safekept.core.sqlite import HEADER, SIDECARS, is_database
-from safekept.home.landing import is_area
+from safekept.home.landing import OtherSpellings, is_area
 from safekept.home.layout import Layout
 from safekept.vault.read import HomeSource
 
@@ -238,10 +238,13 @@ def _compare_live(
 ) -> None:
     """What lies there now and did not then."""
     directories = {path for path, entry in stored.items() if entry.kind is Kind.DIRECTORY}
+    spellings = OtherSpellings(live.full(""), stored)
     not_held |= {one.path for one in state.part.remarks}
     for path, facts in live.below(state.part.wanted):
         if path in stored or any(within(path, one) for one in stay) or is_area(path):
             continue
+        if spellings.of(path):
+            continue  # what is stored goes into this very file
         absent = any(within(path, one) for one in state.point.absent)
         if not absent and not any(above in directories for above in _above(path)):
             continue  # the point knows no directory around it: it says nothing of what is there
