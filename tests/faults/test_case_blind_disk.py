@@ -158,6 +158,25 @@ def test_a_rollback_brings_all_that_the_disk_can_hold_and_lists_the_rest(tmp_pat
     project.store.close()
 
 
+@pytest.mark.parametrize("text", ["then\n", "now, and longer\n"])
+def test_a_rollback_takes_nothing_away_that_only_changed_the_case_of_its_name(tmp_path, disk_at, text):
+    """Nothing comes in its place then: to the disk, `Readme` is there already."""
+    project = Project(str(tmp_path))
+    disk_at(project.path)
+    for name in ("Readme.md", "Plants/list.md"):
+        project.write(name, "then\n")
+    point = project.before()
+    os.rename(project.full("Readme.md"), project.full("README.md"))
+    os.rename(project.full("Plants"), project.full("plants"))
+    for name in ("README.md", "plants/list.md"):
+        project.write(name, text)
+    result = project.back(point, overwrite_mine=True)
+    assert {"README.md", "plants/list.md"} <= {one.path for one in result.left if one.reason == "case"}
+    assert not result.complete
+    assert project.read("README.md") == project.read("plants/list.md") == text.encode()
+    project.store.close()
+
+
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_a_rollback_that_a_power_cut_ended_is_finished_after_the_disk_was_mounted_again(
     tmp_path, monkeypatch, disk_at, number

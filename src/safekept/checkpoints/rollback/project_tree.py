@@ -31,11 +31,9 @@ def alike_names(
     """Paths that may not be touched on a disk that takes `A` and `a` for one name, each with its double.
 
     Asked only where two names differ in nothing but case or Unicode form, and then of the very directory.
+    What would only be removed is asked about too: to the disk, it may be what stays under the other name.
     """
-    steps = list(steps)
     touched = [step.path for step in steps]
-    if not any(step.places or step.action == "make-directory" for step in steps):
-        return {}
     places = {place for path in touched for place in (path, *parents(path))}
     above = {place.rpartition("/")[0] for place in places}
     spellings: dict[str, set[str]] = {}
