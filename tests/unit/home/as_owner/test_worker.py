@@ -13,6 +13,7 @@ from safekept.core.entries import ZEROS, BytesContent, Content, Entry, EntryLost
 from safekept.core.next_step import NextStep
 from safekept.core.owner import OwnerChildFailed, OwnerPipe
 from safekept.core.owner.child import OwnerNotPermitted, exception_as_data, raised_from
+from safekept.core.platform.copying import knows_holes
 from safekept.core.sqlite import CaptureOptions
 from safekept.home.as_owner import Worker
 from safekept.home.as_owner.server import load_everything
@@ -208,6 +209,7 @@ def test_ctrl_c_in_the_middle_of_a_landing_leaves_the_home_as_it_was(home, told)
 @pytest.mark.needs("owners", "it gives files to another user")
 def test_a_hole_is_a_few_questions_both_ways_whatever_its_size(home, nobodys, monkeypatch):  # noqa: F811
     """One question for each megabyte of nothing would take minutes, for a backup and for a restore."""
+    assert knows_holes(), "64 GiB of nothing would be read"
     size, path = 1 << 36, os.path.join(home, "memories", "huge.bin")
     with open(path, "wb") as file:
         file.write(b"first")
