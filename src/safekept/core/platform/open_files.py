@@ -2,7 +2,7 @@
 
 Linux: the descriptors of every process in `/proc/*/fd`, and `/proc/locks`. macOS: `lsof`. Elsewhere it
 is not known, and the answer is just that, so that unknown is taken for held. What is lost with `lsof`: it
-takes up to a second, and shows an ordinary user no file of other users' processes, which are listed as hidden.
+takes up to a second, and shows an ordinary user no file of other users' processes: those count as hidden.
 """
 
 from __future__ import annotations
