@@ -1,4 +1,4 @@
-"""A thread whose end can be trusted, and hashing on a thread beside other work.
+"""A thread whose end can be trusted, hashing beside other work, and results handed on in order.
 
 `Thread.join` interrupted by Ctrl-C takes the thread for ended while it runs on (CPython up to 3.12).
 A caller that then closes descriptors or removes directories does so under the feet of a thread that still
@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+
+_Result = TypeVar("_Result")
 
 #: Below this a thread costs more than it saves.
 WORTH_A_THREAD = 1 << 18
@@ -93,3 +96,21 @@ class Digest:
         """End the thread; may be called twice."""
         if self._beside is not None:
             self._beside.shutdown(wait=True)
+
+
+def in_order(work: Iterable[Future[_Result]], ahead: int) -> Iterator[_Result]:
+    """At most `ahead` pieces are in the air, so memory stays flat; what is not waited for is not begun.
+
+    `work` begins each piece when it is asked for it.
+    """
+    flying: deque[Future[_Result]] = deque()
+    try:
+        for one in work:
+            flying.append(one)
+            if len(flying) >= ahead:
+                yield flying.popleft().result()
+        while flying:
+            yield flying.popleft().result()
+    finally:
+        for future in flying:
+            future.cancel()

@@ -62,10 +62,10 @@ def spared(head: Mapping[str, object] | None, layout: Layout) -> Callable[[str],
     scope = head.get("scope") if head else None
     scope = scope if isinstance(scope, Mapping) else {}
     not_held = {path for path, outcome, _ in _remarks(head) if outcome in _NOT_HELD and path}
-    excluded = _matcher(scope.get("exclude"))
+    excluded = matcher_of(scope.get("exclude"))
     inside = f"{layout.profiles}/{scope['profile']}/" if scope.get("profile") else ""
     without_secrets = scope.get("secrets") is False
-    quick, included = scope.get("quick") is True, _matcher(scope.get("include"))
+    quick, included = scope.get("quick") is True, matcher_of(scope.get("include"))
 
     if scope.get("partial") is True:  # it speaks only for what it holds: an adopted copy
         return lambda path: True
@@ -83,7 +83,8 @@ def spared(head: Mapping[str, object] | None, layout: Layout) -> Callable[[str],
     return spare
 
 
-def _matcher(patterns: object) -> Matcher:
+def matcher_of(patterns: object) -> Matcher:
+    """The patterns of a scope as it was recorded; one that cannot be read matches nothing."""
     parsed = []
     for text in patterns if isinstance(patterns, list) else []:
         try:

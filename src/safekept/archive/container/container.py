@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 from safekept.core.entries import CHUNK, Content, Entry, EntryLost, Kind, Outcome, Remark
 from safekept.core.events import Event, Listener
@@ -21,8 +19,6 @@ from .account import ArchiveAccount, Spool
 from .lanes import Batch, Job, Sink
 from .manifest import Record
 from .output import Target
-
-Packed = TypeVar("Packed")
 
 #: Up to this size an entry is read whole and batched with others.
 SMALL = CHUNK
@@ -165,20 +161,6 @@ class Container(ABC):
             )
         if held:
             yield b"".join(rest)
-
-    def in_order(self, futures: Iterable[Future[Packed]]) -> Iterator[Packed]:
-        """Results in order, with a bounded number under way."""
-        flying: deque[Future[Packed]] = deque()
-        try:
-            for future in futures:
-                flying.append(future)
-                if len(flying) >= IN_FLIGHT:
-                    yield flying.popleft().result()
-            while flying:
-                yield flying.popleft().result()
-        finally:
-            for future in flying:
-                future.cancel()
 
 
 def record_of(entry: Entry, content: Content) -> Record:

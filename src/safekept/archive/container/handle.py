@@ -6,9 +6,6 @@ import contextlib
 import errno
 import os
 import stat
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 
 from safekept.core.archive_names import is_archive_name
 from safekept.core.next_step import NextStep
@@ -153,21 +150,3 @@ def _meant(path: str) -> tuple[NextStep, ...]:
     near = near_names(names, typed) or [name for name in names if start and name.startswith(start)][:3]
     found = (os.path.join(directory, name) for name in near)
     return tuple(NextStep("import", (one,), before="Did you mean:") for one in found)
-
-
-# Work that is done ahead on several threads, its results handed on in order.
-
-
-def in_order(work: Iterable[Callable[[], bytes]], pool: ThreadPoolExecutor, ahead: int) -> Iterator[bytes]:
-    """At most `ahead` pieces are in the air, so memory stays flat; what is not waited for is not begun."""
-    flying: deque[Future[bytes]] = deque()
-    try:
-        for one in work:
-            flying.append(pool.submit(one))
-            if len(flying) >= ahead:
-                yield flying.popleft().result()
-        while flying:
-            yield flying.popleft().result()
-    finally:
-        for future in flying:
-            future.cancel()

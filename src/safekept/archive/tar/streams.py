@@ -6,13 +6,13 @@ import bz2
 import lzma
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from itertools import accumulate
 from typing import Any
 
 from safekept.core.entries import CHUNK
+from safekept.core.worker import in_order
 
-from ..container.handle import Handle, in_order
+from ..container.handle import Handle
 from ..errors import damaged, unsupported
 from .parser import is_header
 
@@ -162,8 +162,10 @@ def frames(handle: Handle, offset: int, sizes: list[int], pool: ThreadPoolExecut
     """The content of our own frames, unpacked ahead on several threads."""
     twins = _Twins()
     starts = accumulate(sizes, initial=offset)
-    work = (partial(twins.unpack, handle, start, size) for start, size in zip(starts, sizes, strict=False))
-    return in_order(work, pool, _IN_FLIGHT)
+    work = (
+        pool.submit(twins.unpack, handle, start, size) for start, size in zip(starts, sizes, strict=False)
+    )
+    return in_order(work, _IN_FLIGHT)
 
 
 class _Twins:

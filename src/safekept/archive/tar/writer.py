@@ -15,9 +15,9 @@ import zstandard
 
 from safekept.core.entries import CHUNK, ZEROS, Content, EntryLost, Kind
 from safekept.core.events import Listener
-from safekept.core.worker import Digest
+from safekept.core.worker import Digest, in_order
 
-from ..container.container import Container, unreadable
+from ..container.container import IN_FLIGHT, Container, unreadable
 from ..container.lanes import Batch
 from ..container.manifest import ENTRIES, FORMAT, HEAD, README, Record
 from ..container.output import Target
@@ -205,7 +205,7 @@ class TarContainer(Container):
             if held:
                 yield self.pool.submit(self.pack_parts, parts)
 
-        for packed in self.in_order(submitted()):
+        for packed in in_order(submitted(), IN_FLIGHT):
             self.frame(packed)
         if failure:
             raise failure[0]

@@ -12,16 +12,16 @@ import hashlib
 import lzma
 import struct
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from isal import igzip_lib, isal_zlib
 
 from safekept.core.entries import CHUNK, Content
+from safekept.core.worker import in_order
 
-from ..container.handle import Handle, in_order
+from ..container.handle import Handle
 from ..container.limits import Delivered
 from ..container.manifest import PIECE, Record
 from ..errors import damaged, unsupported
@@ -214,14 +214,14 @@ class MemberContent(Content):
         """Pieces inflated on several threads, handed on in order."""
         last = len(sizes) - 1
 
-        def work() -> Iterator[Callable[[], bytes]]:
+        def work() -> Iterator[Future[bytes]]:
             start, rest = offset, self.size
             for number, deflated in enumerate(sizes):
                 size = min(PIECE, rest)
-                yield partial(self._piece, start, deflated, size, number == last)
+                yield pool.submit(self._piece, start, deflated, size, number == last)
                 start, rest = start + deflated, rest - size
 
-        return in_order(work(), pool, _IN_FLIGHT)
+        return in_order(work(), _IN_FLIGHT)
 
     def _piece(self, offset: int, deflated: int, size: int, last: bool) -> bytes:
         if deflated > PIECE + (PIECE >> 4):

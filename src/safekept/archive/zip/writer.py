@@ -18,10 +18,10 @@ from isal import isal_zlib
 
 from safekept.core.entries import ZEROS, Content, EntryLost, Kind
 from safekept.core.events import Listener
-from safekept.core.worker import Digest
+from safekept.core.worker import Digest, in_order
 
 from ..container.account import Spool
-from ..container.container import Container, unreadable
+from ..container.container import IN_FLIGHT, Container, unreadable
 from ..container.lanes import Batch
 from ..container.manifest import ENTRIES, HEAD, PIECE, README, Record
 from ..container.output import Target
@@ -178,7 +178,7 @@ class ZipContainer(Container):
             yield self.pool.submit(_deflate_piece, held or b"", True)
 
         try:
-            for body, piece_crc, length in self.in_order(submitted()):
+            for body, piece_crc, length in in_order(submitted(), IN_FLIGHT):
                 self.output.write(body)
                 crc = isal_zlib.crc32_combine(crc, piece_crc, length) if sizes else piece_crc
                 sizes.append(len(body))

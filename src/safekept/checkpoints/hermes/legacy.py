@@ -18,6 +18,7 @@ from safekept.core.events import Event, Listener, silent
 from safekept.core.files import durable_write, fsync_directory, private_directory
 from safekept.core.files.small import read_document
 from safekept.core.records import dataclass
+from safekept.core.trash import weight
 
 from .store import Foreign, older_repositories, older_workdir
 
@@ -138,7 +139,7 @@ def _described(repository: str) -> LegacyRepository:
 
 def _read(path: str) -> LegacyArchive | None:
     repositories = read_document(os.path.join(path, _MARK), _repositories, None)
-    return None if repositories is None else LegacyArchive(path, repositories, _size(path))
+    return None if repositories is None else LegacyArchive(path, repositories, weight(path))
 
 
 def _repositories(document: dict[str, Any]) -> list[LegacyRepository]:
@@ -148,15 +149,6 @@ def _repositories(document: dict[str, Any]) -> list[LegacyRepository]:
         )
         for one in document["repositories"]
     ]
-
-
-def _size(path: str) -> int:
-    total = 0
-    for directory, _, names in os.walk(path):
-        for name in names:
-            with contextlib.suppress(OSError):
-                total += os.lstat(os.path.join(directory, name)).st_size
-    return total
 
 
 def _free_name(directory: str, name: str) -> str:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .live_files import LiveFiles
     from .reader import Conversation, ConversationReader, Message, NoSuchSession
     from .removal import SessionNotTakenOut, check_untouched, take_out
-    from .returning import Returned, SessionDiffers, bring_back
+    from .returning import BRING_BESIDE, LOOK_AT_OLDER, Returned, SessionDiffers, bring_back
     from .transcripts import Transcripts
 
 __getattr__ = doors(
@@ -21,7 +21,7 @@ __getattr__ = doors(
         "reader": "Conversation ConversationReader Message NoSuchSession",
         "live_files": "LiveFiles",
         "removal": "SessionNotTakenOut check_untouched take_out",
-        "returning": "Returned SessionDiffers bring_back",
+        "returning": "BRING_BESIDE LOOK_AT_OLDER Returned SessionDiffers bring_back",
         "transcripts": "Transcripts",
     },
 )

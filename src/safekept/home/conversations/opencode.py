@@ -13,7 +13,7 @@ from safekept.core.next_step import NextStep
 
 from .conversations import Rows
 from .reader import Conversation, Message, latest_first, number
-from .returning import Returned, Returner, SessionDiffers, SessionNotRestored
+from .returning import LOOK_AT_OLDER, Returned, Returner, SessionDiffers, SessionNotRestored
 from .shapes import OPENCODE, columns_of, quoted
 from .tables import KEPT
 
@@ -113,7 +113,7 @@ class OpencodeReturn(Returner):
             "that the snapshot has",
             kept=KEPT,
             next_steps=(
-                NextStep("sessions show", ("SESSION", "--from", "ID"), before="Look at the older one:"),
+                LOOK_AT_OLDER,
                 f"To have it as it was: delete it first (`{self.shape.delete}`), then do this again",
             ),
             session=session,

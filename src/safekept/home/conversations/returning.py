@@ -32,6 +32,15 @@ _LONGEST_CHAIN = 1000
 _OPTION = re.compile(r"\b(content|content_rowid)\s*=\s*['\"`\[]?(\w*)", re.IGNORECASE)
 
 
+#: What to do where a live conversation is not as the snapshot has it.
+LOOK_AT_OLDER = NextStep("sessions show", ("SESSION", "--from", "ID"), before="Look at the older one:")
+BRING_BESIDE = NextStep(
+    "sessions restore",
+    ("SESSION", "--from", "ID", "--as", "NEWID"),
+    before="Bring it back beside the live one, under a new id:",
+)
+
+
 class SessionDiffers(SafekeptError):
     code = "session-differs"
 
@@ -191,14 +200,7 @@ class _Return(Returner):
             f"`{self.live}` has another session `{returned.session}`: {len(new):,} messages there, "
             f"{len(old):,} in the snapshot, and they part at message {parts + 1:,}",
             kept=KEPT,
-            next_steps=(
-                NextStep("sessions show", ("SESSION", "--from", "ID"), before="Look at the older one:"),
-                NextStep(
-                    "sessions restore",
-                    ("SESSION", "--from", "ID", "--as", "NEWID"),
-                    before="Bring it back beside the live one, under a new id:",
-                ),
-            ),
+            next_steps=(LOOK_AT_OLDER, BRING_BESIDE),
             session=returned.session,
             live_messages=len(new),
             stored_messages=len(old),

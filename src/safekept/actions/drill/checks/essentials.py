@@ -15,9 +15,9 @@ from collections.abc import Callable
 
 from safekept.core.agents import compose
 from safekept.core.sqlite import is_database
-from safekept.home.layout import BadPattern, Matcher, parse_pattern
+from safekept.home.layout import Matcher
 
-from ...base.scope import losses
+from ...base.scope import losses, matcher_of
 from ..receipts import UNKNOWN
 from .restored import Findings, Problems, RestoredHome, plural
 
@@ -82,7 +82,7 @@ def _missing(restored: RestoredHome) -> tuple[Problems, list[str]]:
     never_had: list[str] = []
     layout = restored.layout
     reasons = dict(losses(restored.manifest))
-    excluded = _excluded(restored)
+    excluded = matcher_of(restored.scope.get("exclude"))
     found: Problems = []
     for prefix in restored.homes():
         parts = tuple(filter(None, prefix.split("/")))
@@ -104,17 +104,6 @@ def _missing(restored: RestoredHome) -> tuple[Problems, list[str]]:
 
 def _outside_a_quick_one(restored: RestoredHome, place: str) -> bool:
     return restored.scope.get("quick") is True and not restored.layout.quick(place)
-
-
-def _excluded(restored: RestoredHome) -> Matcher:
-    parsed = []
-    patterns = restored.scope.get("exclude")
-    for text in patterns if isinstance(patterns, list) else []:
-        try:
-            parsed.append((parse_pattern(str(text)), True))
-        except BadPattern:
-            continue
-    return Matcher(parsed)
 
 
 def _read(restored: RestoredHome, path: str) -> tuple[str, bool]:

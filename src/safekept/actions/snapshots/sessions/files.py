@@ -14,9 +14,10 @@ from typing import ClassVar
 from safekept.core.entries import BytesContent, Content, Entry, Kind, Remark
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener
-from safekept.core.next_step import NextStep
 from safekept.core.records import dataclass
 from safekept.home.conversations import (
+    BRING_BESIDE,
+    LOOK_AT_OLDER,
     Conversation,
     LiveFiles,
     Returned,
@@ -156,14 +157,7 @@ class SessionFiles:
         raise SessionDiffers(
             f"`{self.place.home}/{there}` is another state of session `{self.id}` than the snapshot has",
             kept=_UNTOUCHED,
-            next_steps=(
-                NextStep("sessions show", ("SESSION", "--from", "ID"), before="Look at the older one:"),
-                NextStep(
-                    "sessions restore",
-                    ("SESSION", "--from", "ID", "--as", "NEWID"),
-                    before="Bring it back beside the live one, under a new id:",
-                ),
-            ),
+            next_steps=(LOOK_AT_OLDER, BRING_BESIDE),
             session=self.id,
         )
 
@@ -171,9 +165,7 @@ class SessionFiles:
         return SessionDiffers(
             f"`{self.place.home}/{path}` is there, and is not what the snapshot has",
             kept=_UNTOUCHED,
-            next_steps=(
-                NextStep("sessions show", ("SESSION", "--from", "ID"), before="Look at the older one:"),
-            ),
+            next_steps=(LOOK_AT_OLDER,),
             session=self.id,
         )
 
