@@ -127,7 +127,7 @@ def test_names_may_be_small():
 #: Who reads a screen wants to know which program, user or thing is meant; `anew` is no word of today.
 VAGUE = re.compile(r"\b(nobody|somebody|whoever|anybody|anew)\b", re.IGNORECASE)
 #: Names that stay: an option, a code, a constant, and a unit that is compared with what an earlier one wrote.
-STAY = ("--anew", "nobody-to-notify", "NOBODY", "# It reads a home of somebody else")
+STAY = ("--anew", "nobody-to-notify", "# It reads a home of somebody else")
 
 
 def shown(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -147,6 +147,20 @@ def vague(text: str) -> list[tuple[int, str]]:
 
 def test_what_is_shown_says_who_or_what():
     assert {path: found for path, text in modules().items() if (found := vague(text))} == {}
+
+
+#: The same in comments and docstrings, for who reads the code. `anew` is a name there.
+UNNAMED = re.compile(r"\b(nobody|somebody|whoever|anybody)\b", re.IGNORECASE)
+
+
+def unnamed(text: str) -> list[int]:
+    lines = enumerate(text.split("\n"), 1)
+    return [number for number, line in lines if UNNAMED.search(line) and not any(map(line.count, STAY))]
+
+
+def test_comments_say_who_or_what():
+    assert {path: found for path, text in modules().items() if (found := unnamed(text))} == {}
+    assert unnamed("x = 1\n#: Seconds for whoever waits.\n") == [2]
 
 
 def test_a_vague_word_is_found():
