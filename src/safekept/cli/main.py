@@ -6,7 +6,6 @@ Commands are loaded only when called, so that `--help` and short-lived calls imp
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import signal
 import sys
@@ -298,9 +297,6 @@ def main() -> None:
     # Threads that hash and compress come back for the interpreter a thousand times per gigabyte. With
     # the default of 5 ms they wait longer for it than they work (measured: a third of a backup).
     sys.setswitchinterval(0.0005)
-    # Tens of thousands of entries stay alive to the end; by default the collector walks over them again
-    # and again (measured: a twentieth of an import).
-    gc.set_threshold(50_000, 20, 20)
     code = run(sys.argv[1:])
     leave(code)
 

@@ -13,6 +13,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Protocol
 
 from .errors import SafekeptError
@@ -164,10 +165,31 @@ def read_home_places(directories: Sequence[str] = ()) -> dict[str, HomePlace]:
         for name in names:
             if not name.endswith(".toml") or name == COMMON:
                 continue
-            with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
-                place = _place(tomllib.loads(read_regular(os.path.join(directory, name)).decode("utf-8")))
-                found |= {place.name: place} if place.name else {}
+            place = _read(os.path.join(directory, name), shipped=directory == SHIPPED)
+            found |= {place.name: place} if place is not None and place.name else {}
     return found
+
+
+@cache
+def shipped_place(name: str) -> HomePlace | None:
+    """Of one shipped layout, whose file is called as it is; None where there is none."""
+    if "/" in name or f"{name}.toml" == COMMON:
+        return None
+    return _read(os.path.join(SHIPPED, f"{name}.toml"), shipped=True)
+
+
+def _read(path: str, *, shipped: bool) -> HomePlace | None:
+    with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
+        text = read_regular(path).decode("utf-8")
+        return _place(tomllib.loads(_head(text) if shipped else text))
+    return None
+
+
+def _head(text: str) -> str:
+    """The tables of a shipped layout that are asked for here; to read all of them took twice as long. In a
+    file of the user's a line of a longer value may look like a table."""
+    first, *tables = text.split("\n[")
+    return "\n[".join([first, *(table for table in tables if table.startswith(("markers]", "profiles]")))])
 
 
 def _place(fields: Mapping[str, Any]) -> HomePlace:

@@ -52,15 +52,29 @@ def _record(
 
     def made(cls: type) -> type:
         cls.__doc__ = cls.__doc__ or cls.__name__  # else its signature is asked for, and that costs most
+        types = vars(cls).get("__annotations__", {})
+        if types:
+            cls.__annotations__ = {name: _known_kind(text) for name, text in types.items()}
         bare: type = dataclasses.dataclass(
             cls, init=False, repr=False, eq=False, kw_only=kw_only, slots=slots
         )
+        if types:
+            bare.__annotations__ = types
+            for one in dataclasses.fields(bare):
+                one.type = types.get(one.name, one.type)
         for name, method in _methods(bare, frozen, repr).items():
             if name not in vars(bare):
                 setattr(bare, name, method)
         return bare
 
     return made if cls is None else made(cls)
+
+
+def _known_kind(text: object) -> object:
+    """What stands for a type while fields are made: the standard library matches a text against three
+    patterns, to see whether it is a field at all, and that was half of what a record cost."""
+    special = not isinstance(text, str) or "Var" in text or "KW_ONLY" in text
+    return text if special else object
 
 
 def _methods(cls: type, frozen: bool, shown: bool) -> dict[str, object]:

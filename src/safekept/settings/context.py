@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from safekept.actions.base.context import Caller, Choices, Places, UserContext
-from safekept.core.agents import HomePlace, read_home_places
+from safekept.core.agents import HomePlace, read_home_places, shipped_place
 from safekept.core.versions import refuse_newer_state
 
 from .loading import Settings
@@ -40,7 +40,8 @@ class OnDemand(Mapping[str, Value]):
         return self._load()
 
     def __getitem__(self, name: str) -> Value:
-        found = self._one(name) if self._one is not None else None
+        alone = self._one is not None and "_loaded" not in vars(self)
+        found = self._one(name) if alone and self._one is not None else None
         return self._loaded[name] if found is None else found
 
     def __iter__(self) -> Iterator[str]:
@@ -48,6 +49,9 @@ class OnDemand(Mapping[str, Value]):
 
     def __len__(self) -> int:
         return len(self._loaded)
+
+    def __bool__(self) -> bool:
+        return True  # some come with safekept, and to say so needs no reading
 
 
 def layouts_on_demand(directories: tuple[str, ...]) -> Mapping[str, Layout]:
@@ -68,7 +72,8 @@ def layouts_on_demand(directories: tuple[str, ...]) -> Mapping[str, Layout]:
 
 def home_places_on_demand(directories: tuple[str, ...]) -> Mapping[str, HomePlace]:
     """Where the homes of the same layouts are, and nothing else of them."""
-    return OnDemand(lambda: read_home_places(directories))
+    one = None if directories else shipped_place
+    return OnDemand(lambda: read_home_places(directories), one)
 
 
 _LONGEST_ACTOR = 60

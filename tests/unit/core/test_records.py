@@ -8,6 +8,7 @@ import dataclasses
 import inspect
 import pickle
 from dataclasses import FrozenInstanceError, asdict, field, fields, replace
+from typing import ClassVar, get_type_hints
 
 import pytest
 
@@ -15,7 +16,7 @@ from safekept.core import records
 
 
 def shapes(dataclass):
-    """The same four classes by one decorator or the other."""
+    """The same classes by one decorator or the other."""
 
     @dataclass(frozen=True, slots=True)
     class Point:
@@ -51,7 +52,12 @@ def shapes(dataclass):
     class Nothing:
         pass
 
-    return Point, Verb, Longer, Checked, Nothing
+    @dataclass(kw_only=True, slots=True)
+    class Named(Verb):
+        verb: ClassVar[str] = "named"
+        id: str = "its own"
+
+    return Point, Verb, Longer, Checked, Nothing, Named
 
 
 OURS, THEIRS = shapes(records.dataclass), shapes(dataclasses.dataclass)
@@ -71,9 +77,17 @@ def test_a_record_is_called_as_the_dataclass_is(number):
     assert getattr(ours, "__slots__", None) == getattr(theirs, "__slots__", None)
 
 
+@pytest.mark.parametrize("number", range(len(OURS)))
+def test_its_types_are_those_that_were_written(number):
+    ours, theirs = OURS[number], THEIRS[number]
+    assert [(one.name, one.type) for one in fields(ours)] == [(one.name, one.type) for one in fields(theirs)]
+    assert ours.__annotations__ == theirs.__annotations__
+    assert get_type_hints(ours) == get_type_hints(theirs)
+
+
 @BOTH
 def test_values_defaults_and_words(kinds):
-    point, verb, longer, checked, nothing = kinds
+    point, verb, longer, checked, nothing, named = kinds
     one, two = point("a", 4), point("a", size=4, notes=["not compared"])
     assert (one.name, one.size, one.parts, one.notes) == ("a", 4, (), [])
     assert point("a").notes is not point("a").notes, "each has a list of its own"
@@ -84,6 +98,7 @@ def test_values_defaults_and_words(kinds):
     assert longer(id="1") != verb(id="1"), "of one class only"
     assert nothing() == nothing() and len({nothing(), nothing()}) == 1
     assert repr(checked(1)) == "its own words"
+    assert named().verb == "named" and named(id="2").id == "2" and named.__slots__ == ()
     with pytest.raises(ValueError, match="less than nothing"):
         checked(-1)
     match one:

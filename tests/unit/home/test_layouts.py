@@ -6,11 +6,12 @@ import os
 
 import pytest
 
+from safekept.core import agents
 from safekept.home.layout import layout as layout_module
 from safekept.home.layout.layout import load_layouts
 from safekept.home.layout.layout_file import BadLayout
 from safekept.home.layout.patterns import BadPattern
-from safekept.settings.context import layouts_on_demand
+from safekept.settings.context import home_places_on_demand, layouts_on_demand
 
 HERMES = load_layouts()["hermes"]
 
@@ -41,6 +42,30 @@ def test_one_layout_is_read_without_the_others_and_a_name_leads_nowhere_else(mon
     for name in ("common", "nobody", "../layouts/codex", ""):
         assert known.get(name) is None, name
     assert known["codex"] is dict(known)["codex"], "the same as among all"
+
+
+def test_where_a_home_is_is_read_of_one_layout_or_of_all_and_is_what_the_layout_says(monkeypatch) -> None:
+    read: list[str] = []
+    real = agents.read_regular
+    monkeypatch.setattr(
+        agents, "read_regular", lambda path: (read.append(os.path.basename(path)), real(path))[1]
+    )
+    agents.shipped_place.cache_clear()
+    places = home_places_on_demand(())
+    assert places and places["hermes"].name == "hermes" and read == ["hermes.toml"]
+    for name in ("common", "nothing", "../layouts/codex", ""):
+        assert places.get(name) is None, name
+    assert set(places) == set(load_layouts())
+    keys = ("name", "variable", "variable_suffix", "default", "profiles", "strong", "weak")
+    for layout in load_layouts().values():
+        for place in (places[layout.name], agents.shipped_place(layout.name)):
+            assert [getattr(place, key) for key in keys] == [getattr(layout, key) for key in keys]
+
+
+def test_a_users_layout_may_have_a_value_that_looks_like_a_table(tmp_path) -> None:
+    text = 'name = "mine"\ndefault = ".mine"\n[markers]\nweak = [\n"a",\n"[profiles]",\n"""\n[b"""]\n'
+    place = home_places_on_demand((write(tmp_path, text),))["mine"]
+    assert (place.default, place.weak) == (".mine", ("a", "[profiles]", "[b"))
 
 
 def test_a_layout_of_the_users_own_replaces_one_that_is_shipped(tmp_path) -> None:
