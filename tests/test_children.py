@@ -12,6 +12,7 @@ import pytest
 from safekept.archive.sealing.gpg import program
 from safekept.home.scan import databases
 from support.places import CHECKOUT
+from support.source import modules
 
 SOURCE = os.path.join(CHECKOUT, "src", "safekept")
 STARTS = {
@@ -47,19 +48,13 @@ REASONS = {
 
 def starts():
     """Every place where a program is started: file, line, and whether it has `timeout=`."""
-    for parent, _, files in os.walk(SOURCE):
-        for name in sorted(files):
-            if not name.endswith(".py"):
-                continue
-            path = os.path.join(parent, name)
-            with open(path, encoding="utf-8") as file:
-                tree = ast.parse(file.read())
-            for node in ast.walk(tree):
-                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                    where = node.func.value
-                    if isinstance(where, ast.Name) and node.func.attr in STARTS.get(where.id, ()):
-                        timed = any(word.arg == "timeout" for word in node.keywords)
-                        yield os.path.relpath(path, SOURCE), node.lineno, timed
+    for path, tree in modules(SOURCE):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                where = node.func.value
+                if isinstance(where, ast.Name) and node.func.attr in STARTS.get(where.id, ()):
+                    timed = any(word.arg == "timeout" for word in node.keywords)
+                    yield path, node.lineno, timed
 
 
 def test_every_program_that_is_started_has_a_deadline_or_a_reason():

@@ -17,6 +17,7 @@ from safekept.cli.main import cli
 from safekept.core.errors import ERROR_CODES
 from safekept.settings import SETTINGS
 from support.places import CHECKOUT
+from support.source import syntax
 
 SOURCE = os.path.join(CHECKOUT, "src", "safekept")
 EVERYWHERE = {"-h", "--help", "-V", "--version"}
@@ -56,11 +57,6 @@ def markdown_files() -> Iterator[str]:
             for name in sorted(names):
                 if name.endswith(".md"):
                     yield os.path.relpath(os.path.join(directory, name), CHECKOUT)
-
-
-@functools.cache
-def syntax(path: str) -> ast.Module:
-    return ast.parse(read(path))
 
 
 def every_module() -> dict[str, str]:

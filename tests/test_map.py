@@ -10,6 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from support import source
+
 TESTS = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.join(os.path.dirname(TESTS), "src", "safekept")
 FLOORS = [  # top to bottom
@@ -49,16 +51,7 @@ WRITTEN_DOWN = {os.path.join("schedule", "hosts", "call.py"), os.path.join("keep
 @functools.cache
 def modules(root: str = SOURCE) -> list[tuple[str, str, ast.Module]]:
     """Every module: its path below the root, its room, its syntax tree."""
-    return list(_modules(root))
-
-
-def _modules(root: str) -> Iterator[tuple[str, str, ast.Module]]:
-    for directory, _, files in sorted(os.walk(root)):
-        for name in sorted(files):
-            if name.endswith(".py"):
-                path = os.path.relpath(os.path.join(directory, name), root)
-                with open(os.path.join(root, path), encoding="utf-8") as file:
-                    yield path, path.split(os.sep)[0].removesuffix(".py"), ast.parse(file.read(), path)
+    return [(path, path.split(os.sep)[0].removesuffix(".py"), tree) for path, tree in source.modules(root)]
 
 
 @functools.cache
