@@ -3,6 +3,9 @@
 Counted while content is read for another purpose, so it costs no second read, and databases
 answer in the very state that is stored. What could not be counted is None, never 0: a zero means
 that there is nothing, and falling to zero is an alarm. Consumers may read from several threads.
+
+A file that should last and holds nothing counts as none; every other file of a class that holds nothing is
+named, so that one that was emptied is noticed whatever the counts say.
 """
 
 from __future__ import annotations
@@ -19,10 +22,19 @@ from safekept.core.entries import DatabaseFacts
 from safekept.core.records import dataclass
 
 from .layout.layout import Layout
-from .layout.rules import Count
+from .layout.rules import FILE, Count
 
 #: A document beyond this is not counted: no real one comes near, and parsing it would cost memory.
 LARGEST = 8 << 20
+#: What a file may consist of that holds nothing: lost pages are zeros, and some editors leave a line behind.
+_NOTHING = b"\0 \r\n\t"
+#: How documents are counted. Answers of an earlier way are asked for again.
+_WAY = 2
+
+
+def is_blank(data: bytes) -> bool:
+    """Whether there is nothing in it: no byte, or zeros and blank lines only."""
+    return not data[:64].strip(_NOTHING) and not data.strip(_NOTHING)
 
 
 @dataclass(slots=True)
@@ -43,6 +55,7 @@ class Census:
         self._layout = layout
         self._earlier = answers or {}
         self.answers: dict[str, int | None] = {}  # what this one found in documents, for a later one
+        self.blank: dict[str, tuple[str, ...]] = {}  # files that hold nothing -> the classes that count them
         self._lock = threading.Lock()
         self._profiles: dict[str, dict[str, _Tally]] = {}
         self._unknown: set[str] = set()  # classes that this selection does not cover
@@ -73,14 +86,22 @@ class Census:
             for count in counts:
                 self._tallies(profile)[count.name].expected -= 1
 
-    def plain(self, profile: str, counts: tuple[Count, ...], data: bytes | None) -> None:
-        """Its content; None where it is too large to be looked at."""
+    def plain(
+        self, profile: str, counts: tuple[Count, ...], data: bytes | None, *, path: str = "", size: int = 0
+    ) -> None:
+        """Its content; None where it is too large to be looked at, or is known from before.
+
+        `path`: a file of a live home, to be named if it holds nothing.
+        """
         with self._lock:
+            blank = bool(path) and self._is_blank(path, data, size)
+            if blank and not any(count.kind == "query" for count in counts):
+                self.blank[path] = tuple(count.name for count in counts)
             for count in counts:
                 tally = self._tallies(profile)[count.name]
                 tally.counted += 1
                 if count.by_name:
-                    tally.total += 1
+                    tally.total += not (blank and count.kind == FILE)
                 elif data is None or count.kind == "query":
                     tally.broken = True
                 else:
@@ -116,6 +137,15 @@ class Census:
             self._profiles[profile] = {count.name: _Tally() for count in self._layout.counts}
         return self._profiles[profile]
 
+    def _is_blank(self, path: str, data: bytes | None, size: int) -> bool:
+        if not size:
+            return True
+        note = f"blank {path}"  # one that is not read again is what it was
+        blank = is_blank(data) if data is not None else note in self._earlier
+        if blank:
+            self.answers[note] = 0
+        return blank
+
     def _document(self, data: bytes, count: Count) -> int | None:
         question = _question(data, count)
         if question not in self.answers:
@@ -135,12 +165,14 @@ class Census:
 
 
 def _question(data: bytes, count: Count) -> str:
-    asked = hashlib.sha256(repr((count.kind, count.delimiter, count.key)).encode()).hexdigest()[:16]
+    asked = hashlib.sha256(repr((_WAY, count.kind, count.delimiter, count.key)).encode()).hexdigest()[:16]
     return f"{asked} {hashlib.sha256(data).hexdigest()}"
 
 
 def count_document(data: bytes, count: Count) -> int | None:
     """How many things one text, JSON or YAML document holds; None if it is not understood."""
+    if count.kind != "sections" and is_blank(data):
+        return 0
     try:
         text = data.decode("utf-8-sig")
         if count.kind == "sections":
@@ -154,8 +186,10 @@ def count_document(data: bytes, count: Count) -> int | None:
 
 
 def _count_json(document: Any, key: str) -> int | None:
-    if key and isinstance(document, dict):
-        document = document.get(key)
+    if key and isinstance(document, dict) and document:
+        document = document.get(key, "")
+    if document is None:
+        return 0
     return len(document) if isinstance(document, list | dict) else None
 
 

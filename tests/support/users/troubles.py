@@ -211,6 +211,21 @@ def memories_gone(directory) -> State:
     return state
 
 
+def files_emptied(directory) -> State:
+    """Keys and the persona are there, and hold nothing; no snapshot was taken since."""
+    state = made("fresh", directory)
+    for name in (".env", "SOUL.md"):
+        put(os.path.join(state.home, name), "")
+    return state
+
+
+def emptied_files_stored(directory) -> State:
+    """The same, and a nightly snapshot has stored it so."""
+    state = files_emptied(directory)
+    create_snapshot(state.context, SnapshotRequest(state.context.locate(state.home), "scheduled"))
+    return state
+
+
 def gone(directory) -> State:
     state = made("fresh", directory)
     shutil.rmtree(state.home)

@@ -104,7 +104,7 @@ def test_what_was_not_read_is_unknown_and_never_zero(home: str) -> None:
         ("config.yaml", "a: [", "settings"),
         ("config.yaml", "- a list", "settings_sections"),
         ("memories/USER.md", b"\xff\xff", "memories"),
-        ("platforms/pairing/x-approved.json", "null", "pairings"),
+        ("platforms/pairing/x-approved.json", "3", "pairings"),
         ("state.db", b"not a database", "sessions"),
         ("memories/MEMORY.md", b"x" * (9 << 20), "memories"),
     ],

@@ -9,7 +9,7 @@ What counts as a loss: home/health/loss_rules.py. What a guarded command lost: g
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +17,23 @@ from safekept.core.errors import SafekeptError
 from safekept.core.events import Event, Listener
 from safekept.core.journal import Record
 from safekept.core.records import dataclass
-from safekept.home.health import Counts, Shrinkage, shrunk, summarize_losses
+from safekept.home.health import (
+    Counts,
+    Shrinkage,
+    Stored,
+    places_of,
+    shrunk,
+    summarize_losses,
+    with_emptied,
+)
+from safekept.home.layout import Layout
 from safekept.vault.tags import PRE_CHANGE, PRE_IMPORT, PRE_RESTORE
 
 from ..base.context import HomeRef, UserContext
 from ..base.operations.homes import SnapshotFacts
 from .alarms import LOSS, RAISED, Alarm, end_losses, losses_in_snapshots, open_alarms, read_alarm
 from .explained_losses import is_explained
+from .stored_files import emptiness_in, stored_in
 from .ways_back import holds_again, places_kept, restore_commands
 
 if TYPE_CHECKING:
@@ -36,6 +46,8 @@ PIN_DAYS = 30
 _WAIT = 10.0
 #: So many older snapshots are asked for a count that the newer ones do not know.
 _LOOK_BACK = 50
+#: Whether a file holds nothing in a snapshot; None where that is not known.
+_Empty = Callable[[str], bool | None]
 _UNDO_POINTS = (PRE_IMPORT, PRE_RESTORE, PRE_CHANGE)
 
 
@@ -79,8 +91,12 @@ def find_loss(
     listener: Listener,
     *,
     profile: str = "",
+    blank: Mapping[str, Iterable[str]] | None = None,
 ) -> Alarm | None:
-    """What fell since the snapshots before; the one that has it is pinned. The alarm is not raised yet."""
+    """What fell since the snapshots before; the one that has it is pinned. The alarm is not raised yet.
+
+    `blank`: files that hold nothing in the new snapshot, each with the classes that count it.
+    """
     if kind in _UNDO_POINTS:
         return None
     baseline = _baseline(context, repository, place.home, new)
@@ -89,6 +105,8 @@ def find_loss(
         for fall in shrunk(baseline.counts, census, whole=not profile)
         if fall.alarming and (not profile or fall.profile == f"{place.layout.profiles}/{profile}")
     ]
+    if blank:
+        falls = _with_emptied(repository, place.layout, baseline, falls, blank)
     falls = [
         fall
         for fall in falls
@@ -121,22 +139,60 @@ def end_what_is_back(
     census: Counts,
     snapshot: Snapshot,
     listener: Listener,
-) -> None:
-    """Alarms about what this snapshot holds again are over, however it came back."""
+) -> tuple[Alarm, ...]:
+    """Alarms about what this snapshot holds again are over, however it came back; those that stay open."""
     if kind in _UNDO_POINTS:
-        return
+        return ()
+    found = [alarm for alarm in open_alarms(context, home) if alarm.kind == LOSS]
+    empty = emptiness_in(repository, snapshot)
     back = [
         alarm
-        for alarm in open_alarms(context, home)
-        if alarm.kind == LOSS
-        and (_counted_again(alarm, census) or holds_again(repository, alarm.pinned, snapshot, alarm.paths))
+        for alarm in found
+        if _counted_again(alarm, census, empty)
+        or holds_again(repository, alarm.pinned, snapshot, alarm.paths)
     ]
     end_losses(context, back, snapshot.id, listener)
+    return tuple(alarm for alarm in found if alarm not in back)
 
 
-def _counted_again(alarm: Alarm, census: Counts) -> bool:
+def _counted_again(alarm: Alarm, census: Counts, empty: _Empty) -> bool:
     """Whether its counts are back; they say too little of one that is about more than counts."""
-    return bool(alarm.losses) and not alarm.about and all(_is_back(fall, census) for fall in alarm.losses)
+    falls = alarm.losses if not alarm.about else ()
+    return bool(falls) and all(_is_back(fall, census, empty) for fall in falls)
+
+
+def _with_emptied(
+    repository: Repository,
+    layout: Layout,
+    baseline: Baseline,
+    falls: list[Shrinkage],
+    blank: Mapping[str, Iterable[str]],
+) -> list[Shrinkage]:
+    """The falls, with files that were emptied since the snapshot that counted them last."""
+    from safekept.vault.snapshots import list_snapshots, public_id
+
+    snapshots = {public_id(one): one for one in list_snapshots(repository)[0]}
+    asked: dict[str, Stored] = {}
+    counted: dict[str, tuple[float, str]] = {}
+    for path, names in blank.items():
+        profile = layout.profile_of(path)
+        keys = [(profile, name) for name in names if (profile, name) in baseline.holders]
+        if keys:
+            counted[path] = max((baseline.times[key], baseline.holders[key]) for key in keys)
+
+    def stored(path: str) -> bytes | None:
+        holder = counted[path][1]
+        if holder not in snapshots:
+            return None
+        return asked.setdefault(holder, stored_in(repository, snapshots[holder]))(path)
+
+    found = with_emptied(falls, counted, layout.profile_of, stored, layout.counted)
+    for fall in found:
+        if fall.emptied:
+            (path,) = places_of(layout, fall)
+            key = (fall.profile, fall.name)
+            baseline.times[key], baseline.holders[key] = counted[path]
+    return found
 
 
 def pin_for_a_while(repository: Repository, ids: Iterable[str], listener: Listener) -> set[str]:
@@ -225,8 +281,11 @@ def _said(context: UserContext, home: str, fall: Shrinkage, since: float) -> boo
     return False
 
 
-def _is_back(fall: Shrinkage, census: Counts) -> bool:
+def _is_back(fall: Shrinkage, census: Counts, empty: _Empty) -> bool:
     now = census.get(fall.profile, {}).get(fall.name)
+    if now is None and fall.emptied:  # a file that is no class of its own
+        path = fall.name if fall.profile == "default" else f"{fall.profile}/{fall.name}"
+        return empty(path) is False
     return now is not None and not (
         now < fall.before and Shrinkage(fall.profile, fall.name, fall.before, now).alarming
     )

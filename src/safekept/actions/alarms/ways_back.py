@@ -54,9 +54,10 @@ def places_kept(
     whole = _newest_whole(repository, place.home, new) if lost.whole or lost.profiles else ""
     if whole:
         found += [(whole, path) for path in ([""] if lost.whole else lost.profiles)]
+    folded = lost.folded(place.layout)
     for fall, holder in zip(lost.falls, holders, strict=True):
         if lost.place_of(fall) is None or holder != whole:  # of a class the last known state counts
-            found += [(holder, path) for path in places_of(place.layout, fall)]
+            found += [(holder, folded.get(path, path)) for path in places_of(place.layout, fall)]
     return found
 
 
@@ -87,8 +88,9 @@ def restore_commands(
             there = not path or source.node(path) is not None
         except SafekeptError:
             there = False
-        if there and path not in paths.setdefault(holder, []):
-            paths[holder].append(path)
+        named = paths.setdefault(holder, [])
+        if there and not any(path == one or path.startswith(f"{one}/") for one in named):
+            named.append(path)
     return tuple(
         restore_command(context, place.home, holder, () if "" in some else some)
         for holder, some in paths.items()

@@ -25,9 +25,10 @@ from safekept.home.health import (
     count_now,
     damage_text,
     judge,
+    places_of,
     summarize_losses,
 )
-from safekept.home.layout import Layout
+from safekept.home.layout import Layout, is_file
 from safekept.vault.care import SOUND, states_in
 from safekept.vault.format import BlobKind
 from safekept.vault.repo import Repository, find_lost_packs
@@ -83,11 +84,13 @@ def _lost(
     """What fell since the newest snapshot, as the next one would see it; the rest of it the status says."""
     if not home.now.census:
         return
-    settings = count_now(home.home, layout, home.now.census)
+    blank, since = list[str](), home.whole.time if home.whole is not None else 0.0
+    settings = count_now(home.home, layout, home.now.census, blank=blank, since=since)
     after = {profile: {**settings[profile], **rows.get(profile, {})} for profile in settings}
     known = {(fall.profile, fall.name) for fall in home.now.lost.falls}
     falls = [one for one in falls_of(home.now.census, after) if (one.profile, one.name) not in known]
-    since = home.whole.time if home.whole is not None else 0.0
+    # Whether a file that is empty held something, the status has asked the snapshot.
+    falls = [one for one in falls if not (is_file(one.name) and set(places_of(layout, one)) & set(blank))]
     falls = [one for one in falls if not is_explained(case.context, home.home, layout, one, since)]
     if falls:
         lost = summarize_losses(falls, home.now.census, after)

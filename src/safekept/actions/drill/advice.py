@@ -6,7 +6,7 @@ import os
 
 from safekept.core.entries import Kind
 from safekept.core.errors import SafekeptError
-from safekept.core.next_step import NextStep, Step, reworded
+from safekept.core.next_step import NextStep, Step, read_step, reworded
 
 from ..base.context import UserContext
 from ..offsite.destination import VAULT
@@ -30,9 +30,15 @@ _OF_A_HOME = ("snapshot", "snapshot list", "drill", "history", "doctor")
 def advice(
     context: UserContext, receipt: Receipt, findings: Findings, subject: Subject | None
 ) -> tuple[Step, ...]:
-    """Next steps, the most useful first; none where nothing failed."""
+    """Next steps, the most useful first; where nothing failed, only what it lacks since an earlier loss."""
     if not receipt.failed:
-        return ()
+        lost = subject.lost if subject is not None else ()
+        before = "It lacks what was lost before it was taken"
+        return tuple(
+            read_step(f"{before}, {alarm.text}. Bring that back: `{command}`")
+            for alarm in lost
+            for command in alarm.restore
+        )
     if receipt.subject != SNAPSHOT:
         return _elsewhere(receipt, findings)
     steps = _for_a_snapshot(context, receipt, findings, subject)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from safekept.vault.format import Snapshot
     from safekept.vault.repo import Repository
 
+    from ..alarms.alarms import Alarm
     from ..snapshots.listing import Listed, Listing
 
 ARCHIVE_ENDINGS = (*READ_ENDINGS, *SEALED_ENDINGS)
@@ -56,6 +57,7 @@ class Subject:
     snapshot: Snapshot | None = None  # to be marked as proven
     finish: Callable[[], None] = lambda: None  # looks at what follows the last byte that was read
     older: str = ""  # how to name the one before it
+    lost: tuple[Alarm, ...] = ()  # what was lost before it was taken, and is not back
 
     @property
     def complete(self) -> bool:
@@ -220,6 +222,7 @@ def subject_of(
         unreadable=tuple(path for path, _ in unreadable if not path.startswith(".safekept")),
         snapshot=None if context.places.source_vault else chosen.snapshot,
         older=_older(context, listing, chosen),
+        lost=_lost(context, listing, chosen),
     )
     _look_up(repository, chosen.snapshot, subject)
     return subject
@@ -275,6 +278,13 @@ def _older(context: UserContext, listing: Listing, chosen: Listed) -> str:
     older = (one for one in every if one.snapshot.time_ns < chosen.snapshot.time_ns and not one.partial)
     found = next(older, None)
     return found.short if found else ""
+
+
+def _lost(context: UserContext, listing: Listing, chosen: Listed) -> tuple[Alarm, ...]:
+    from ..alarms.alarms import losses_in_snapshots
+    from ..snapshots.soundness import open_losses_of
+
+    return open_losses_of(chosen, listing.shown, losses_in_snapshots(context, listing.home))
 
 
 def needed_bytes(entries: list[Entry], chosen: set[str] | None) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
+from functools import partial
 from typing import Any
 
 from safekept.core.ages import iso_time
@@ -11,11 +12,12 @@ from safekept.core.errors import SafekeptError
 from safekept.core.finding import NOT_PROTECTED, PARTLY, Finding, reached
 from safekept.core.objects.base import ObjectStore
 from safekept.core.records import dataclass
-from safekept.home.health import shrunk, summarize_losses
+from safekept.home.health import shrunk, summarize_losses, with_emptied
 from safekept.vault.care import states_in_file
 from safekept.vault.read import read_manifest
 from safekept.vault.repo import Repository
 
+from ..alarms.stored_files import stored_in
 from ..snapshots.listing import Listed
 from ..status.coverage import Coverage, coverage_of
 from ..status.findings.homes import of_coverage, of_last, of_proven
@@ -203,21 +205,35 @@ def _losses(kept: HomeInVault, repository: Repository) -> list[str]:
     before = [*usual[1:2], *(one for one in usual[2:] if one.pinned and one.pinned_until)]
     if not before:
         return []
-    now = _census(repository, usual[0])
+    manifest = _manifest(repository, usual[0])
+    now, empty = _census(manifest), _texts(manifest.get("empty"))
     found: dict[str, None] = {}
     for one in before if now else ():
-        then = _census(repository, one)
+        then = _census(_manifest(repository, one))
         narrow = one.kind != usual[0].kind
         falls = [fall for fall in shrunk(then, now, whole=not narrow) if fall.alarming]
+        if empty:
+            falls = with_emptied(falls, empty, partial(_profile, now), stored_in(repository, one.snapshot))
         found |= dict.fromkeys(summarize_losses(falls, then, now, every=not narrow).texts)
     return list(found)
 
 
-def _census(repository: Repository, listed: Listed) -> dict[str, dict[str, int | None]]:
+def _manifest(repository: Repository, listed: Listed) -> Mapping[str, Any]:
     try:
-        manifest: Mapping[str, Any] = read_manifest(repository, listed.snapshot) or {}
+        return read_manifest(repository, listed.snapshot) or {}
     except SafekeptError:
         return {}
+
+
+def _texts(found: object) -> list[str]:
+    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
+
+
+def _profile(census: Mapping[str, object], path: str) -> str:
+    return next((profile for profile in census if path.startswith(profile + "/")), "default")
+
+
+def _census(manifest: Mapping[str, Any]) -> dict[str, dict[str, int | None]]:
     census = manifest.get("census")
     return {
         str(profile): {str(name): count if isinstance(count, int) else None for name, count in counts.items()}

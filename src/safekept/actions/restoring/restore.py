@@ -21,10 +21,11 @@ from safekept.core.records import dataclass
 from safekept.home.landing import TRY_OLDER, NothingMatches, Targets, plan_landing
 from safekept.home.owner import users_home
 from safekept.vault.errors import NoSuchSnapshot, NoSuchVault, VaultDamaged
-from safekept.vault.read import HomeSource
+from safekept.vault.read import HomeSource, snapshot_source
 from safekept.vault.repo import Repository
 
 from ..alarms.alarms import losses_in_snapshots
+from ..alarms.stored_files import emptiness_in
 from ..base.context import HomeRef, UserContext
 from ..base.operations.homes import RestoreFacts
 from ..base.own_places import refuse_unsafe_target
@@ -323,12 +324,28 @@ def _doubt(
     usual = usual_ones(listing)
     agreed = damaged_in(stored.manifest) if request.allow_damaged else ()
     reasons = reasons_against(chosen, usual, alarms, stored.manifest, unreadable, only, agreed)
-    if not reasons:
-        return None
-    for one in sound_ones(usual, alarms):
-        if one is not chosen and (not only or _holds(context, repository, listing, request, one)):
+    is_empty = emptiness_in(repository, chosen.snapshot)
+    empty = [name for name in only if is_empty(name)]
+    better = [one for one in sound_ones(usual, alarms) if one is not chosen] if reasons or empty else []
+    if empty and (found := next((one for one in better if _have(repository, one, only)), None)) is not None:
+        are = "is" if len(empty) == 1 else "are"
+        return Doubt(chosen, reasons or (f"{' and '.join(empty)} {are} empty in it",), found)
+    for one in better if reasons else ():
+        if not only or _holds(context, repository, listing, request, one):
             return Doubt(chosen, reasons, one)
     return None
+
+
+def _have(repository: Repository, one: Listed, paths: Iterable[str]) -> bool:
+    """Whether a snapshot has all of these paths, and something in each that is a file."""
+    source, is_empty = snapshot_source(repository, one.snapshot)[0], emptiness_in(repository, one.snapshot)
+    try:
+        return all(
+            (node := source.node(path)) is not None and (node.type != "file" or is_empty(path) is False)
+            for path in paths
+        )
+    except SafekeptError:
+        return False
 
 
 def going_text(going: Iterable[RowsGoing]) -> str:

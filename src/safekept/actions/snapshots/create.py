@@ -101,6 +101,7 @@ class SnapshotResult:
     complete: bool
     forgotten: tuple[str, ...] = ()  # public ids of snapshots that retention hid
     alarm: Alarm | None = None  # what fell since the snapshot before, beyond the ordinary
+    open_losses: tuple[Alarm, ...] = ()  # what earlier snapshots found lost, and this one lacks, too
     sound: Mapping[str, str] = field(default_factory=dict)  # damaged database: the snapshot that has it sound
     seen: FileStats = field(
         default_factory=FileStats, repr=False
@@ -148,7 +149,7 @@ def _create(
             listener(Event("store", text=lost_packs_step(stored.lost_packs)))
         census = source.census()
         # Before retention: it might let the generation go that still has what is lost.
-        alarm = _compared(context, request, repository, stored.snapshot, census, listener)
+        alarm, open_losses = _compared(context, request, repository, stored.snapshot, source, listener)
         forgotten: tuple[str, ...] = ()
         kept = alarm is None or bool(alarm.pinned)
         if account.complete and request.retention and kept:
@@ -183,6 +184,7 @@ def _create(
         account.complete,
         forgotten,
         alarm,
+        open_losses,
         sound,
         FileStats(stored.records, {"": request.place.home, **source.external()}),
     )
@@ -193,22 +195,32 @@ def _compared(
     request: SnapshotRequest,
     repository: Repository,
     snapshot: Snapshot,
-    census: Mapping[str, Mapping[str, int | None]],
+    source: Scan,
     listener: Listener,
-) -> Alarm | None:
-    """Whether the home holds less than before. The snapshot is stored: nothing here may fail it."""
+) -> tuple[Alarm | None, tuple[Alarm, ...]]:
+    """Whether the home holds less than before, and what it lacks since earlier ones. The snapshot is stored:
+    nothing here may fail it."""
     from ..alarms.loss_alarm import end_what_is_back, find_loss
 
-    home, kind = request.place.home, request.kind
+    home, kind, census = request.place.home, request.kind, source.census()
+    still: tuple[Alarm, ...] = ()
     try:
-        end_what_is_back(context, repository, home, kind, census, snapshot, listener)
-        profile = request.selection.profile
-        return find_loss(
-            context, repository, request.place, kind, snapshot, census, listener, profile=profile
+        still = end_what_is_back(context, repository, home, kind, census, snapshot, listener)
+        found = find_loss(
+            context,
+            repository,
+            request.place,
+            kind,
+            snapshot,
+            census,
+            listener,
+            profile=request.selection.profile,
+            blank=source.blank(),
         )
+        return found, still
     except (SafekeptError, OSError) as error:
         listener(Event("alarm", text=f"Note: the counts were not compared with those before: {error}"))
-        return None
+        return None, still
 
 
 def lost_packs_step(count: int) -> NextStep:
@@ -282,6 +294,7 @@ def _store(
             ),
             "scope": {**scope, "quick": request.selection.quick},
             "census": source.census(),
+            "empty": sorted(source.blank()),
             "complete": account.complete,
             "databases": databases,
             "remarks": [remark.as_dict() for remark in account.remarks],

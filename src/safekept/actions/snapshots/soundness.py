@@ -136,6 +136,12 @@ def reasons_against(
     return tuple(reasons)
 
 
+def open_losses_of(chosen: Listed, every: Sequence[Listed], alarms: Iterable[Alarm]) -> tuple[Alarm, ...]:
+    """What a snapshot lacks because it was lost before, and that is still lost."""
+    found = (alarm for alarm, _ in _Losses(every, alarms).of(chosen))
+    return tuple(alarm for alarm in found if not (alarm.back_since or alarm.back_in))
+
+
 class _Losses:
     """Alarms about a loss, each with the snapshot that still has what is lost."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,14 +21,16 @@ from safekept.home.health import (
     LossSummary,
     QuickLook,
     Shrinkage,
+    Stored,
     count_now,
     no_databases,
     shrunk,
     summarize_losses,
+    with_emptied,
 )
 from safekept.home.layout import Layout
 from safekept.vault.care import SOUND, states_in_file
-from safekept.vault.snapshots import public_id
+from safekept.vault.snapshots import list_snapshots, public_id
 
 from ..alarms.explained_losses import is_explained
 from ..base.context import UserContext
@@ -36,6 +38,8 @@ from ..base.operations.homes import LandingFacts, SnapshotFacts
 from ..snapshots.soundness import sound_database
 
 if TYPE_CHECKING:
+    from safekept.vault.format import Snapshot
+
     from ..alarms.alarms import Alarm
     from ..snapshots.listing import Listed
     from .coverage import Coverage
@@ -62,9 +66,10 @@ class Fewer:
 
     fall: Shrinkage
     snapshot: str  # the short id of the newest that has more
+    paths: tuple[str, ...] = ()  # what that one has and the home has not; nothing: entries of a file
 
     def as_dict(self) -> dict[str, object]:
-        return {**self.fall.as_dict(), "snapshot": self.snapshot}
+        return {**self.fall.as_dict(), "snapshot": self.snapshot, "paths": list(self.paths)}
 
 
 _SELDOM, _SECONDS = ("skills", "memories"), 7 * 86400.0
@@ -111,11 +116,21 @@ class StoredHome:
         found = {path: newest.time for path, state in self.databases(newest).items() if state == SOUND}
         return found | {path: when for path, (state, when) in self.checked.items() if state == SOUND}
 
+    def newest_whole(self) -> Snapshot | None:
+        whole = self.whole
+        snapshots = self.view.snapshots if whole is not None else ()
+        return next((one for one in snapshots if whole is not None and public_id(one) == whole.id), None)
+
+    def file(self) -> Stored:
+        """What the newest whole snapshot has in a file."""
+        from ..alarms.stored_files import stored_in, unknown
+
+        snapshot, repository = self.newest_whole(), self.view.repository
+        return unknown if snapshot is None or repository is None else stored_in(repository, snapshot)
+
     def places_back(self, layout: Layout, lost: LossSummary) -> tuple[str, ...]:
         """What brings back what is lost: those of its places that the snapshot has."""
-        paths, whole = lost.named_places(layout), self.whole
-        snapshots = self.view.snapshots if whole is not None else ()
-        snapshot = next((one for one in snapshots if whole is not None and public_id(one) == whole.id), None)
+        paths, snapshot = lost.named_places(layout), self.newest_whole()
         if not paths or self.view.repository is None or snapshot is None:
             return paths
         from safekept.vault.read import snapshot_source
@@ -141,7 +156,7 @@ def now_beside(
 
     databases = {**stored.databases(newest), **stored.damaged}
     quick = QuickLook(home, layout, since, isolated, stored.sound_at(newest))
-    bad, lost, unchecked, counts = look_now(quick, databases, census, excused)
+    bad, lost, unchecked, counts = look_now(quick, databases, census, excused, stored.file)
     gaps = stored.coverage.of(Outcome.DAMAGED) if stored.coverage else ()
     reasons = {gap.path: gap.reason for gap in gaps}
 
@@ -162,7 +177,8 @@ def now_beside(
         )
         for path in dict.fromkeys((*stored.damaged, *bad))
     ]
-    fewer = partial(fewer_lately, context, home, counts, excused, time)
+    known = layout if stored.view.repository is not None else None
+    fewer = partial(fewer_lately, context, home, known, counts, excused, time)
     places = stored.places_back(layout, lost)
     unread = tuple(path for path in quick.unread if path not in bad)
     return HomeNow(tuple(found), lost, newest.short, places, census, unread, unchecked, fewer)
@@ -174,11 +190,16 @@ def falls_of(before: Counts, after: Counts, *, whole: bool = True) -> tuple[Shri
 
 
 def look_now(
-    quick: QuickLook, databases: Iterable[str], census: Counts, excused: Callable[[Shrinkage], bool]
+    quick: QuickLook,
+    databases: Iterable[str],
+    census: Counts,
+    excused: Callable[[Shrinkage], bool],
+    stored: Callable[[], Stored],
 ) -> tuple[dict[str, str], LossSummary, tuple[str, ...], Counts]:
     """Databases that are damaged, or none any more; what is lost; which were not checked; what there is.
 
-    `excused`: whether a fall is no loss. What was not read at all, `quick` knows.
+    `excused`: whether a fall is no loss; `stored` asks the snapshot about files that are empty now. What was
+    not read at all, `quick` knows.
     """
     home, layout = quick.home, quick.layout
     try:
@@ -192,7 +213,10 @@ def look_now(
         return {}, LossSummary(), (), {}
     bad = no_databases(home, layout, known, isolated=quick.isolated)
     after = count_now(home, layout, census, quick)
-    falls = [one for one in falls_of(census, after) if not excused(one)]
+    falls = list(falls_of(census, after))
+    if quick.blank:
+        falls = with_emptied(falls, quick.blank, layout.profile_of, stored(), layout.counted)
+    falls = [one for one in falls if not excused(one)]
     damaged, unchecked = quick.check(path for path in known if path not in bad)
     bad |= damaged
     unchecked = [path for path in unchecked if path not in quick.unread]
@@ -200,9 +224,17 @@ def look_now(
 
 
 def fewer_lately(
-    context: UserContext, home: str, counts: Counts, excused: Callable[[Shrinkage, float], bool], now: float
+    context: UserContext,
+    home: str,
+    layout: Layout | None,
+    counts: Counts,
+    excused: Callable[[Shrinkage, float], bool],
+    now: float,
 ) -> tuple[Fewer, ...]:
-    """By the snapshots of the last week, beside what is there now; what is an alarm is not named again."""
+    """By the snapshots of the last week, beside what is there now; what is an alarm is not named again.
+
+    `layout`: the vault may be asked which files these are.
+    """
     found: dict[tuple[str, str], Fewer] = {}
     try:
         for entry in context.journal.backwards(SnapshotFacts.verb):
@@ -218,7 +250,29 @@ def fewer_lately(
                     found[fall.profile, fall.name] = Fewer(fall, (taken.snapshot or "")[:8])
     except OSError:
         pass
-    return tuple(found.values())
+    if not found or layout is None:
+        return tuple(found.values())
+    return _with_paths(context, home, layout, found.values())
+
+
+def _with_paths(context: UserContext, home: str, layout: Layout, found: Iterable[Fewer]) -> tuple[Fewer, ...]:
+    """Each with the files that are gone: what is named can be brought back by its name."""
+    from ..alarms.stored_files import missing_now
+    from ..vault.opening import open_vault
+
+    def there(path: str) -> bool:
+        return os.path.lexists(os.path.join(home, path))
+
+    found = tuple(found)
+    with contextlib.suppress(SafekeptError, OSError), open_vault(context) as repository:
+        by_id = {public_id(one)[:8]: one for one in list_snapshots(repository)[0]}
+        return tuple(
+            replace(one, paths=missing_now(repository, by_id[one.snapshot], layout, one.fall, there))
+            if one.snapshot in by_id
+            else one
+            for one in found
+        )
+    return found
 
 
 def _seldom(counts: Mapping[str, int | None]) -> dict[str, int | None]:

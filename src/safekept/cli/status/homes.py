@@ -58,7 +58,9 @@ def show_home(screen: Screen, status: Status, home: HomeStatus) -> None:
     screen.fact("Proven", _proven(screen, home, now))
     for fewer in home.now.fewer():
         before = f"{path_text(fewer.fall.text)} since snapshot {fewer.snapshot}:"
-        screen.fact("Fewer", NextStep("snapshot diff", (fewer.snapshot, *home.named), before=before))
+        verb = "snapshot restore" if fewer.paths else "snapshot diff"
+        words = (fewer.snapshot, *fewer.paths, *home.named)
+        screen.fact("Fewer", NextStep(verb, words, before=before))
     _show_gaps(screen, home)
     _show_lean(screen, home.coverage.lean if home.coverage else {})
     for one in home.leftovers:

@@ -193,6 +193,9 @@ class Server:
     def on_census(self, number: int) -> tuple[Any, bytes]:
         return self._scan(number).census(), b""
 
+    def on_blank(self, number: int) -> tuple[Any, bytes]:
+        return self._scan(number).blank(), b""
+
     def on_answers(self, number: int) -> tuple[Any, bytes]:
         return self._scan(number).answers(), b""
 

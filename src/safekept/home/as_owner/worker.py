@@ -72,6 +72,10 @@ class OwnersScan(Scan):
         answer, _ = self._ask("census", self._number)
         return {str(name): _counts(counts) for name, counts in answer.items()}
 
+    def blank(self) -> dict[str, tuple[str, ...]]:
+        answer, _ = self._ask("blank", self._number)
+        return {str(path): tuple(map(str, names)) for path, names in answer.items()}
+
     def answers(self) -> dict[str, int | None]:
         return _counts(self._ask("answers", self._number)[0])
 

@@ -6,6 +6,7 @@ from safekept.core.doors import doors
 
 if TYPE_CHECKING:
     from .databases import judge
+    from .emptied import Stored, with_emptied
     from .health import Health, examine
     from .live_counts import QuickLook, count_now, damage_text, no_databases
     from .loss_rules import Counts, Examination, HomeLoss, Shrinkage, places_of, shrunk
@@ -16,6 +17,7 @@ __getattr__ = doors(
     __name__,
     {
         "databases": "judge",
+        "emptied": "Stored with_emptied",
         "health": "Health examine",
         "loss_rules": "Counts Examination HomeLoss Shrinkage places_of shrunk",
         "live_counts": "QuickLook count_now damage_text no_databases",

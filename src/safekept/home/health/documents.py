@@ -15,7 +15,7 @@ from safekept.core.agents import compose, members
 from safekept.core.files.small import read_start
 from safekept.core.records import dataclass
 
-from ..census import LARGEST, count_document
+from ..census import LARGEST, count_document, is_blank
 from ..layout.rules import Count
 from ..scan.content import amount
 from .loss_rules import Examination, HomeLoss, Shrinkage, counted, of_them, some
@@ -70,12 +70,15 @@ def _look(examination: Examination, path: str, counts: list[Count]) -> None:
     if after is None or after == before:
         return
     losses = tuple(fall for count in counts for fall in _falls(examination, path, count, before, after))
-    losses += examination.file_gone(path) if gone else ()
+    if gone:
+        losses += examination.file_gone(path)
+    elif is_blank(after) and not is_blank(before):
+        losses += examination.file_emptied(path)
     for count in counts:
         # Sections of the settings, then their number: one finding for one file.
         if path not in examination.reported:
             _compare(examination, path, count, before, after, gone, losses)
-    if path not in examination.reported and _is_empty(after) and not _is_empty(before):
+    if path not in examination.reported and is_blank(after) and not is_blank(before):
         how = "is gone" if gone else _empty_words(after)
         examination.found(HomeLoss("emptied", path, f"{path} {how}", restore_paths=(path,), losses=losses))
 
@@ -97,7 +100,7 @@ def _falls(
     """What the census will say of it."""
     if count is KEYS:
         return ()
-    had, has = count_document(before, count), 0 if _is_empty(after) else count_document(after, count)
+    had, has = count_document(before, count), 0 if is_blank(after) else count_document(after, count)
     return () if had is None or has is None else examination.shrinkage(path, count.name, had, has)
 
 
@@ -116,7 +119,7 @@ def _compare(
     old = items(before, count)
     if not old:
         return
-    empty = _is_empty(after)
+    empty = is_blank(after)
     new = Items({}, True) if empty else items(after, count)
     if new is None:
         text = f"{path} is not what it was and cannot be understood; it held {counted(count.name, len(old))}"
@@ -216,10 +219,6 @@ def _called(name: str, item: Any) -> str:
 
 def _cut_short(before: bytes, after: bytes) -> bool:
     return len(after) < _CUT * len(before) and len(before) - len(after) >= _CUT_BYTES
-
-
-def _is_empty(data: bytes) -> bool:
-    return not data.strip(b"\0 \r\n\t")
 
 
 def _empty_words(data: bytes) -> str:

@@ -153,12 +153,14 @@ def _emptied(examination: Examination, path: str) -> None:
         return
     if status.st_size == 0:
         text = f"{path} is empty; it had {amount(before)}"
-        examination.found(HomeLoss("emptied", path, text, restore_paths=(path,)))
+        losses = examination.file_emptied(path)
+        examination.found(HomeLoss("emptied", path, text, restore_paths=(path,), losses=losses))
     elif _zeros(examination.recorded.full(path)):
         data = examination.stored.data(path)
         if data is None or data.strip(b"\0"):
             text = f"{path} is {amount(status.st_size)} of zero bytes"
-            examination.found(HomeLoss("zeroed", path, text, restore_paths=(path,)))
+            losses = examination.file_emptied(path)
+            examination.found(HomeLoss("zeroed", path, text, restore_paths=(path,), losses=losses))
 
 
 def _zeros(full: str) -> bool:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from safekept.core.files.small import read_regular, read_start
@@ -22,12 +23,14 @@ from safekept.core.sqlite.format import HEADER
 
 from ..layout.layout import Layout
 from ..layout.patterns import Matcher
-from ..layout.rules import Count
+from ..layout.rules import FILE, Count
 from .loss_rules import Counts, literal_places
 
 if TYPE_CHECKING:
     from safekept.core.entries import DatabaseFacts
 
+#: So much of a file that changed is read to see that there is something in it.
+_START = 4096
 #: So many names below one place are looked at.
 _MOST = 4000
 #: Seconds that all databases of a home may take: counting the rows of one takes a millisecond or two.
@@ -54,6 +57,7 @@ class QuickLook:
     isolated: bool = False  # this process may have databases open: none is opened here
     sound: Mapping[str, float] = field(default_factory=dict)  # database -> when it was last found sound
     unread: list[str] = field(default_factory=list)  # settings and databases that changed and were not read
+    blank: list[str] = field(default_factory=list)  # counted files that changed and hold nothing now
     _left: float = _SECONDS
     _left_to_check: float = _SECONDS_TO_CHECK
     _facts: dict[str, DatabaseFacts | None] = field(default_factory=dict)
@@ -61,15 +65,8 @@ class QuickLook:
     def unchanged(self, path: str, since: float | None = None) -> bool:
         """Whether a file is as it was then. The time of its last change cannot be set back."""
         since = self.since if since is None else since
-        for name in (path, path + "-wal"):
-            facts = _look(os.path.join(self.home, name))
-            if facts is None:
-                continue
-            changed = max(facts.st_mtime_ns, facts.st_ctime_ns)
-            unsure = _UNSURE if facts.st_ctime_ns % 1_000_000_000 else _UNSURE_BY_SECONDS
-            if changed > since * 1e9 - unsure:
-                return False
-        return True
+        found = (_look(os.path.join(self.home, name)) for name in (path, path + "-wal"))
+        return not any(facts is not None and _changed(facts, since) for facts in found)
 
     def rows(self, path: str, name: str) -> int:
         """How many rows a class has in a database."""
@@ -130,19 +127,32 @@ class QuickLook:
         return _Unknown(path)
 
 
-def count_now(home: str, layout: Layout, before: Counts, quick: QuickLook | None = None) -> Counts:
+def count_now(
+    home: str,
+    layout: Layout,
+    before: Counts,
+    quick: QuickLook | None = None,
+    *,
+    blank: list[str] | None = None,
+    since: float = 0.0,
+) -> Counts:
     """What is left of each class of which there was any. A profile that is gone is not in the answer.
 
     Without `quick` settings are read however long that takes, and rows of databases are not counted
-    here. Where the file itself is gone they are 0.
+    here. Where the file itself is gone they are 0. `blank` gets the files of these classes that changed
+    `since` a time and hold nothing now; with `quick`, that has them.
     """
+    blank = [] if blank is None else blank
+    blank, since = (quick.blank, quick.since) if quick is not None else (blank, since)
     found: dict[str, dict[str, int | None]] = {}
     for profile, counts in before.items():
         base = "" if profile == "default" else profile
         if base and _look(os.path.join(home, base)) is None:
             continue
         found[profile] = {
-            count.name: _counted(home, base, count, matcher, quick, was)
+            count.name: _counted(
+                home, base, count, matcher, quick, was, partial(_emptied, home, since, blank)
+            )
             for count, matcher in layout.counted
             if (was := counts.get(count.name))
         }
@@ -205,12 +215,21 @@ def _look(full: str) -> os.stat_result | None:
 
 
 def _counted(
-    home: str, base: str, count: Count, matcher: Matcher, quick: QuickLook | None, was: int
+    home: str,
+    base: str,
+    count: Count,
+    matcher: Matcher,
+    quick: QuickLook | None,
+    was: int,
+    emptied: Callable[[str, os.stat_result], bool],
 ) -> int | None:
     try:
         files = list(_files(home, base, count, matcher))
+        empty = 0
+        if count.kind != "query":
+            empty = sum(emptied(path, facts) for path, facts in files)
         if count.by_name:
-            return len(files)
+            return len(files) - (empty if count.kind == FILE else 0)
         if files and quick is not None and _costly(count):
             if all(quick.unchanged(path) for path, _ in files):
                 return was
@@ -219,6 +238,34 @@ def _counted(
         return sum(_in_file(home, path, facts, count, quick) for path, facts in files)
     except (_Unknown, OSError):
         return None
+
+
+def _emptied(home: str, since: float, blank: list[str], path: str, facts: os.stat_result) -> bool:
+    """Whether a file changed since then and holds nothing; it is noted once. Only what changed is opened."""
+    if not _changed(facts, since) or not _holds_nothing(os.path.join(home, path), facts):
+        return False
+    if path not in blank:
+        blank.append(path)
+    return True
+
+
+def _holds_nothing(full: str, facts: os.stat_result) -> bool:
+    from ..census import LARGEST, is_blank
+
+    if not facts.st_size:
+        return True
+    try:
+        if not is_blank(read_start(full, _START, follow=False)):
+            return False
+        return facts.st_size <= LARGEST and is_blank(read_start(full, LARGEST, follow=False))
+    except OSError:
+        return False  # unknown is not empty
+
+
+def _changed(facts: os.stat_result, since: float) -> bool:
+    changed = max(facts.st_mtime_ns, facts.st_ctime_ns)
+    unsure = _UNSURE if facts.st_ctime_ns % 1_000_000_000 else _UNSURE_BY_SECONDS
+    return changed > since * 1e9 - unsure
 
 
 def _costly(count: Count) -> bool:

@@ -43,6 +43,8 @@ class Shrinkage:
     name: str  # "sessions", "cron_jobs", …; or one file: "SOUL.md"
     before: int
     after: int
+    emptied: bool = False  # of one file: it is there, and holds nothing any more
+    places: tuple[str, ...] = ()  # the files that have to come back, where they are known
 
     @property
     def alarming(self) -> bool:
@@ -57,18 +59,20 @@ class Shrinkage:
 
     @property
     def bare(self) -> str:
-        """`18 of 19 cron jobs are gone`, `SOUL.md is gone`."""
+        """`18 of 19 cron jobs are gone`, `SOUL.md is gone`, `SOUL.md is empty`."""
         if is_file(self.name):
-            return f"{self.name} is gone"
+            return f"{self.name} is {'empty' if self.emptied else 'gone'}"
         return of_them(self.before - self.after, self.before, self.name)
 
     def as_dict(self) -> dict[str, object]:
-        return {"profile": self.profile, "name": self.name, "before": self.before, "after": self.after}
+        counts = {"profile": self.profile, "name": self.name, "before": self.before, "after": self.after}
+        return {**counts, "emptied": True} if self.emptied else counts
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Shrinkage:
         """Raises KeyError, ValueError or TypeError where it is none."""
-        return cls(str(fields["profile"]), str(fields["name"]), int(fields["before"]), int(fields["after"]))
+        counts = int(fields["before"]), int(fields["after"])
+        return cls(str(fields["profile"]), str(fields["name"]), *counts, fields.get("emptied") is True)
 
 
 def shrunk(before: Counts, after: Counts, *, whole: bool = True) -> list[Shrinkage]:
@@ -85,11 +89,13 @@ def shrunk(before: Counts, after: Counts, *, whole: bool = True) -> list[Shrinka
 
 def places_of(layout: Layout, shrinkage: Shrinkage) -> tuple[str, ...]:
     """Where what shrank lies in the home: a file, or the directory that its files are in."""
+    if shrinkage.places:
+        return shrinkage.places
     prefix = "" if shrinkage.profile == "default" else shrinkage.profile + "/"
     for count in layout.counts:
         if count.name == shrinkage.name:
             return tuple(dict.fromkeys(prefix + place for place in literal_places(count)))
-    return ()
+    return (prefix + shrinkage.name,) if is_file(shrinkage.name) else ()
 
 
 def literal_places(count: Count) -> list[str]:
@@ -171,6 +177,14 @@ class Examination:
         if total is None or after >= before:
             return ()
         return (Shrinkage(profile, name, total, max(0, total - before + after)),)
+
+    def file_emptied(self, path: str) -> tuple[Shrinkage, ...]:
+        """A file that held something and holds nothing, where the census counts it in any class."""
+        if not any(matcher.covers(path) for _, matcher in self.layout.counted):
+            return ()
+        profile = self.layout.profile_of(path)
+        name = path if profile == "default" else path[len(profile) + 1 :]
+        return (Shrinkage(profile, name, 1, 0, emptied=True),)
 
     def file_gone(self, path: str) -> tuple[Shrinkage, ...]:
         """The same for a file that is gone, where the census has it by its own name."""

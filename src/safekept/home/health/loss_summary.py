@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from safekept.core.records import dataclass
 
 from ..layout.layout import Layout
-from .loss_rules import Counts, Shrinkage, places_of
+from .loss_rules import Counts, Shrinkage, places_of, some
 
 #: A profile that had so many classes, and now holds nothing of any, is gone, though a directory is left.
 _CLASSES = 3
@@ -32,19 +32,28 @@ class LossSummary:
         """Each loss in words: `18 of 19 cron jobs are gone`, `the profile coder is gone`."""
         if self.whole:
             return ("everything is gone",)
-        return (*(fall.text for fall in self._alone), *self._gone)
+        texts = (
+            text if profile == "default" else f"{profile}: {text}"
+            for profile, falls in self._by_profile().items()
+            for text in _texts(falls)
+        )
+        return (*texts, *self._gone)
 
     @property
     def text(self) -> str:
         """All of it in one line, each profile named once: `5 of 12 memories are gone; profiles/coder: …`."""
         if self.whole:
             return "everything is gone"
-        falls: dict[str, list[str]] = {}
-        for fall in self._alone:
-            falls.setdefault(fall.profile, []).append(fall.bare)
-        own = ", ".join([*falls.pop("default", ()), *self._gone])
-        others = (f"{profile}: {', '.join(texts)}" for profile, texts in falls.items())
+        falls = self._by_profile()
+        own = ", ".join([*_texts(falls.pop("default", ())), *self._gone])
+        others = (f"{profile}: {', '.join(_texts(fell))}" for profile, fell in falls.items())
         return "; ".join(filter(None, (own, *others)))
+
+    def _by_profile(self) -> dict[str, list[Shrinkage]]:
+        found: dict[str, list[Shrinkage]] = {}
+        for fall in self._alone:
+            found.setdefault(fall.profile, []).append(fall)
+        return found
 
     @property
     def _alone(self) -> list[Shrinkage]:
@@ -65,11 +74,20 @@ class LossSummary:
         """What brings it back, each place once; nothing: the whole home."""
         if self.whole:
             return ()
-        return tuple(
-            dict.fromkeys(
-                [*(path for fall in self._alone for path in places_of(layout, fall)), *self.profiles]
-            )
-        )
+        folded = self.folded(layout)
+        paths = [folded.get(path, path) for fall in self._alone for path in places_of(layout, fall)]
+        outer = [path for path in paths if not any(path.startswith(f"{one}/") for one in paths)]
+        return tuple(dict.fromkeys([*outer, *self.profiles]))
+
+    def folded(self, layout: Layout) -> dict[str, str]:
+        """Emptied files of which one directory has many, each with the directory to restore instead."""
+        below: dict[str, list[str]] = {}
+        for fall in self._alone:
+            if fall.emptied and "/" in fall.name:
+                (path,) = places_of(layout, fall)
+                top = path[: len(path) - len(fall.name)] + fall.name.partition("/")[0]
+                below.setdefault(top, []).append(path)
+        return {path: top for top, paths in below.items() if len(paths) > _PLACES for path in paths}
 
     def named_places(self, layout: Layout) -> tuple[str, ...]:
         """The same for a command that a person reads: a profile with many of them is named by itself."""
@@ -81,8 +99,23 @@ class LossSummary:
         return tuple(dict.fromkeys([*few, *many]))
 
     def _below(self, profile: str, layout: Layout) -> list[str]:
-        falls = (fall for fall in self._alone if fall.profile == profile)
-        return list(dict.fromkeys(path for fall in falls for path in places_of(layout, fall)))
+        falls, folded = (fall for fall in self._alone if fall.profile == profile), self.folded(layout)
+        return list(
+            dict.fromkeys(folded.get(path, path) for fall in falls for path in places_of(layout, fall))
+        )
+
+
+def _texts(falls: Iterable[Shrinkage]) -> list[str]:
+    """Each in words; files that are empty in one phrase: `skills/a/SKILL.md and .env are empty`."""
+    falls = list(falls)
+    names = [fall.name for fall in falls if fall.emptied]
+    texts = [fall.bare for fall in falls if not fall.emptied]
+    if len(names) == 1:
+        texts.insert(0, f"{names[0]} is empty")
+    elif names:
+        listed = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) <= _PLACES else some(names)
+        texts.insert(0, f"{listed} are empty")
+    return texts
 
 
 def summarize_losses(

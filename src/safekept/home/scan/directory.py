@@ -223,7 +223,7 @@ class DirectoryScan:
         opening: Opening = partial(self.opener.plain, path, status.st_ino)
         known = None
         if database or decision.database or decision.counts:
-            opening, known = self._counted(path, status.st_ino, decision, database)
+            opening, known = self._counted(path, status, decision, database)
         mode, mtime_ns = status.st_mode & 0o7777, status.st_mtime_ns
         entry = Entry(path, Kind.FILE, mode, mtime_ns, size, open=opening, status=status)
         if database:
@@ -233,7 +233,7 @@ class DirectoryScan:
         return entry
 
     def _counted(
-        self, path: str, inode: int, decision: PathDecision, database: bool
+        self, path: str, status: os.stat_result, decision: PathDecision, database: bool
     ) -> tuple[Opening, Callable[[DatabaseFacts | None], bool]]:
         """How a file that is a database, should be one, or is counted is opened, or left unread."""
         profile, counts = self.layout.profile_of(path), decision.counts
@@ -245,8 +245,8 @@ class DirectoryScan:
                 partial(self.opener.known_database, profile, counts),
             )
         return (
-            partial(self.opener.noticed, path, inode, profile, counts, decision.database),
-            partial(self.opener.known_plain, profile, counts, decision.database),
+            partial(self.opener.noticed, path, status.st_ino, profile, counts, decision.database),
+            partial(self.opener.known_plain, path, status.st_size, profile, counts, decision.database),
         )
 
     def _link(

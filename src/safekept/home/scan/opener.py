@@ -72,10 +72,8 @@ class Opener:
         if content.head.startswith(HEADER):
             content.close()
             return self.database(path, profile, counts)
-        if isinstance(content, WholeContent):
-            self.census.plain(profile, counts, content.data if content.size <= LARGEST else None)
-        else:
-            self.census.plain(profile, counts, None)
+        data = content.data if isinstance(content, WholeContent) and content.size <= LARGEST else None
+        self.census.plain(profile, counts, data, path=path, size=content.size)
         return content
 
     def database(self, path: str, profile: str, counts: tuple[Count, ...]) -> Content:
@@ -99,12 +97,18 @@ class Opener:
         return content
 
     def known_plain(
-        self, profile: str, counts: tuple[Count, ...], expected: bool, facts: DatabaseFacts | None
+        self,
+        path: str,
+        size: int,
+        profile: str,
+        counts: tuple[Count, ...],
+        expected: bool,
+        facts: DatabaseFacts | None,
     ) -> bool:
         """A counted file that is as it was before and is not read; False where counting needs its bytes."""
         if expected or not all(count.by_name for count in counts):
             return False
-        self.census.plain(profile, counts, None)
+        self.census.plain(profile, counts, None, path=path, size=size)
         return True
 
     def known_database(self, profile: str, counts: tuple[Count, ...], facts: DatabaseFacts | None) -> bool:

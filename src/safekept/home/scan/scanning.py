@@ -100,6 +100,10 @@ class Scan:
         """The counts; final once all content of the last pass was read. Unknown is None, never 0."""
         return self._census.result()
 
+    def blank(self) -> dict[str, tuple[str, ...]]:
+        """Files of the last pass that hold nothing, each with the classes of the census that count it."""
+        return self._census.blank
+
     def answers(self) -> dict[str, int | None]:
         """What the census found in documents, for the `answers` of a later scan."""
         return self._census.answers

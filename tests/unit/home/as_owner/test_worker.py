@@ -92,7 +92,7 @@ def test_a_scan_by_the_child_gives_what_a_scan_by_its_owner_gives(home):
                 status and (status.st_ino, status.st_uid, status.st_ctime_ns, status.st_size),
                 len(entry.beside),
             )
-        return found, source.census(), sorted(map(str, source.remarks))
+        return found, source.census(), source.blank(), sorted(map(str, source.remarks))
 
     options = CaptureOptions(scratch="/tmp", isolated=False)
     by_child = scan(home, LAYOUT, Selection(), capture=options, user_home=os.path.dirname(home))

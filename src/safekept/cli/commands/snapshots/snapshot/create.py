@@ -206,7 +206,10 @@ def show_taken(console: Console, result: SnapshotResult, named: list[str]) -> in
     restore = restore_command(console, result, named)
     if not result.complete:
         show_missing(console, result.remarks, result.sound, named)
-    words = "Restore with" if result.complete else "What else is in it can be restored with"
+    if result.alarm is not None or result.open_losses:
+        words = "What this snapshot has can be restored with"
+    else:
+        words = "Restore with" if result.complete else "What else is in it can be restored with"
     console.line(f"{words}: `{restore}`")
     return 0 if result.complete else 3
 
@@ -235,6 +238,10 @@ def show_facts(console: Console, result: SnapshotResult) -> None:
 
 def show_alarm(console: Console, result: SnapshotResult) -> None:
     """What fell since the snapshot before, and the way back. The alarm itself was said when it was raised."""
+    for lost in result.open_losses:
+        console.line(f"Lost before this snapshot, and not in it: {lost.text}")
+        for command in lost.restore:
+            console.item(read_step(f"Bring it back: `{command}`"))
     alarm = result.alarm
     if alarm is None:
         return
