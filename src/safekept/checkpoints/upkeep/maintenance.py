@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, field
+from typing import TYPE_CHECKING
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files import free_bytes
@@ -29,6 +30,11 @@ from ..store.repository import StoreUnusable
 from .last_run import Upkeep, read_upkeep, write_upkeep
 from .retention import Limits, RetentionPlan
 from .size import Running, add_written, measure, set_running_total
+
+if TYPE_CHECKING:
+    from ..store.refs import Refs
+    from ..store.store import Store
+    from .tidy import Tidy
 
 _STAMP = "maintenance-started"
 _SECOND_NS = 1_000_000_000
@@ -185,14 +191,9 @@ def _run(
     thorough: bool,
     attended: UpkeepRequest,
 ) -> None:
-    from ..project import project_id
-    from ..store.damage import note_findings
     from ..store.git import find_git
     from ..store.refs import Refs, pack_refs
-    from ..store.repositories.own_repository import drop_unused
     from ..store.store import Store
-    from .dropping import drop_checkpoints, forget_dropped, held_by_grace, tidy_records
-    from .dropping import dropped as all_dropped
     from .surveying import make_plan, survey
     from .tidy import OutOfTime, Tidy
 
@@ -215,51 +216,12 @@ def _run(
         longer = not 0 < settings.limits.max_total_bytes < size
         if full and (plan is not None or settings.auto_prune):
             plan = plan or make_plan(store, survey(store), settings.limits, now_ns)
-            upkeep.dropped = drop_checkpoints(
-                store,
-                [drop.checkpoint for drop in plan.drop],
-                now_ns,
-                operation=attended.operation,
-                grace_ns=int(attended.grace_seconds * _SECOND_NS) if longer else 0,
-            )
-            upkeep.still_over = plan.still_over
-            if upkeep.dropped:
-                tidy_records(store)
+            _drop_points(store, plan, upkeep, attended, now_ns, longer=longer)
         refs = Refs(store.repository)
         try:
             if full:
                 grace_ns = 0 if tight else int(settings.grace_seconds * _SECOND_NS)
-                # Not the age of the file but the time of the drop decides; what is written and not held
-                # yet is protected by its age besides.
-                youth_ns = int(min(settings.grace_seconds, 600) * _SECOND_NS)
-                if thorough and not grace_ns:  # a person waits for room, and the two rules hold without it
-                    youth_ns = 0
-                horizon_ns = now_ns - max(grace_ns, youth_ns)
-
-                def roots() -> set[str]:
-                    held = {commit for project in refs.projects() for commit in refs.of(project).values()}
-                    waiting = held_by_grace(directory, now_ns, grace_ns, longer=longer) if grace_ns else set()
-                    return held | waiting
-
-                known = [name for name, since in upkeep.damage.items() if time.time() - since > 86_400]
-                tidy.expire(roots, horizon_ns, thorough, known)
-                if tidy.result.no_room and thorough and grace_ns:
-                    # A person waits for room, and there is none to keep anything for grace's sake.
-                    grace_ns = 0
-                    tidy.expire(roots, now_ns, thorough, known)
-                if tidy.result.no_room:
-                    upkeep.remarks.append("there was no room to pack; only what nothing needs was deleted")
-                spare_ns = grace_ns
-                forget_dropped(
-                    directory,
-                    lambda one: not spare_ns or one.until_ns(spare_ns, longer=longer) < now_ns,
-                )
-                known_to_drop = {project_id(one.project) for one in all_dropped(directory)}
-                with_points = refs.projects()
-                drop_unused(directory, lambda one: one in with_points or one in known_to_drop)
-                upkeep.full = time.time()
-                upkeep.damage = {n: upkeep.damage.get(n, time.time()) for n in tidy.result.damage}
-                note_findings(directory, tidy.result.damage)
+                _delete_unneeded(directory, refs, tidy, settings, upkeep, now_ns, grace_ns, thorough, longer)
             else:
                 tidy.join()
             with _room_does_not_matter():
@@ -274,6 +236,75 @@ def _run(
             set_running_total(directory, measure(directory, store.repository).total)
     finally:
         store.close()
+
+
+def _drop_points(
+    store: Store, plan: RetentionPlan, upkeep: Upkeep, attended: UpkeepRequest, now_ns: int, *, longer: bool
+) -> None:
+    """Let go of the points that the plan names."""
+    from .dropping import drop_checkpoints, tidy_records
+
+    upkeep.dropped = drop_checkpoints(
+        store,
+        [drop.checkpoint for drop in plan.drop],
+        now_ns,
+        operation=attended.operation,
+        grace_ns=int(attended.grace_seconds * _SECOND_NS) if longer else 0,
+    )
+    upkeep.still_over = plan.still_over
+    if upkeep.dropped:
+        tidy_records(store)
+
+
+def _delete_unneeded(
+    directory: str,
+    refs: Refs,
+    tidy: Tidy,
+    settings: MaintenanceSettings,
+    upkeep: Upkeep,
+    now_ns: int,
+    grace_ns: int,
+    thorough: bool,
+    longer: bool,
+) -> None:
+    """Pack what is needed, and delete what no point needs and no grace holds any more."""
+    from ..project import project_id
+    from ..store.damage import note_findings
+    from ..store.repositories.own_repository import drop_unused
+    from .dropping import dropped as all_dropped
+    from .dropping import forget_dropped, held_by_grace
+
+    # Not the age of the file but the time of the drop decides; what is written and not held
+    # yet is protected by its age besides.
+    youth_ns = int(min(settings.grace_seconds, 600) * _SECOND_NS)
+    if thorough and not grace_ns:  # a person waits for room, and the two rules hold without it
+        youth_ns = 0
+    horizon_ns = now_ns - max(grace_ns, youth_ns)
+
+    def roots() -> set[str]:
+        held = {commit for project in refs.projects() for commit in refs.of(project).values()}
+        waiting = held_by_grace(directory, now_ns, grace_ns, longer=longer) if grace_ns else set()
+        return held | waiting
+
+    known = [name for name, since in upkeep.damage.items() if time.time() - since > 86_400]
+    tidy.expire(roots, horizon_ns, thorough, known)
+    if tidy.result.no_room and thorough and grace_ns:
+        # A person waits for room, and there is none to keep anything for grace's sake.
+        grace_ns = 0
+        tidy.expire(roots, now_ns, thorough, known)
+    if tidy.result.no_room:
+        upkeep.remarks.append("there was no room to pack; only what nothing needs was deleted")
+    spare_ns = grace_ns
+    forget_dropped(
+        directory,
+        lambda one: not spare_ns or one.until_ns(spare_ns, longer=longer) < now_ns,
+    )
+    known_to_drop = {project_id(one.project) for one in all_dropped(directory)}
+    with_points = refs.projects()
+    drop_unused(directory, lambda one: one in with_points or one in known_to_drop)
+    upkeep.full = time.time()
+    upkeep.damage = {n: upkeep.damage.get(n, time.time()) for n in tidy.result.damage}
+    note_findings(directory, tidy.result.damage)
 
 
 def _full_is_due(upkeep: Upkeep, size: int, settings: MaintenanceSettings) -> bool:
