@@ -8,13 +8,13 @@ Hermes, no tool waits longer than a deadline, and what is not protected is repor
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 
 def register(ctx: Any) -> None:
     """Called by Hermes when it loads the plugin; also a second time, when it looks for plugins again."""
     from .commands import Commands
-    from .explaining import explain_rollback
     from .hooks import Hooks
     from .link import Link
     from .messages import UserMessages
@@ -24,7 +24,10 @@ def register(ctx: Any) -> None:
     hooks = Hooks(link, voice)
     commands = Commands(link, hooks)
     hooks.take_over()
-    explain_rollback()
+    with contextlib.suppress(ImportError):  # left out of what Hermes's catalog names
+        from .explaining import explain_rollback
+
+        explain_rollback()
     for name, callback in (*hooks.callbacks(), ("pre_gateway_dispatch", commands.rewritten)):
         ctx.register_hook(name, callback)
     for name, handler, description, hint in commands.chat():

@@ -11,7 +11,6 @@ import functools
 import json
 import logging
 import os
-import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -26,8 +25,9 @@ from .sessions import Sessions
 from .tools import Touch, goes_back, reason, touched
 
 _log = logging.getLogger(__name__)
-#: Where the copies of this plugin in one process agree which of them acts: for each home the last one.
-_ACTIVE = "_safekept_in_hermes"
+#: Where the copies of this plugin in one process agree which of them acts: for each home the last one. They
+#: are modules of different names, and a logger is one in the whole process.
+_ACTIVE = logging.getLogger("safekept.in_hermes")
 _PENDING = 500
 #: Seconds for a message whose result is not waited for.
 _BRIEF = 5.0
@@ -53,7 +53,7 @@ def guarded(function: Callback) -> Callback:
 
 def _active() -> dict[str, object]:
     """By home, since Hermes from 0.21 on has a set of plugins for each profile that a process serves."""
-    found = sys.modules.get(_ACTIVE)
+    found = vars(_ACTIVE).get("homes")
     return found if isinstance(found, dict) else {}
 
 
@@ -70,7 +70,7 @@ class Hooks:
     def take_over(self) -> None:
         """From now on this copy acts for its home, and no other."""
         self.key = os.path.realpath(self.link.home)
-        sys.modules[_ACTIVE] = {**_active(), self.key: self}  # type: ignore[assignment]
+        vars(_ACTIVE)["homes"] = {**_active(), self.key: self}
 
     def callbacks(self) -> Iterator[tuple[str, Callback]]:
         yield "pre_tool_call", self.before_tool
