@@ -25,6 +25,7 @@ _WRITES = {
     "hermes": ("pre_tool_call", "write_file", "path"),
     "cursor": ("preToolUse", "Write", "file_path"),
     "qwen": ("PreToolUse", "write_file", "file_path"),
+    "copilot": ("PreToolUse", "Write", "path"),
     "opencode": ("tool.execute.before", "write", "filePath"),
 }
 

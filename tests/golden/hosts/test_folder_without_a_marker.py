@@ -24,6 +24,7 @@ HOSTS = {
     "cursor": ("Write", "Shell"),
     "opencode": ("write", "bash"),
     "qwen": ("write_file", "run_shell_command"),
+    "copilot": ("Write", "Bash"),
 }
 DATA = {"data/one.csv": "1\n", "data/deep/two.csv": "2\n"}
 

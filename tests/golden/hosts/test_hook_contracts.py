@@ -38,6 +38,7 @@ TOLERATED = {
     "hermes": {"tool", "hook", "args"},
     "cursor": {"tool", "hook", "args", "agent_id"},
     "qwen": {"tool", "hook", "args"},
+    "copilot": {"tool", "hook", "args"},
     "opencode": {"hook_event_name", "tool_name", "tool_input", "agent"},
 }
 

@@ -27,6 +27,7 @@ WRITERS = {
     "cursor": "Write",
     "opencode": "write",
     "qwen": "write_file",
+    "copilot": "Write",
 }
 
 
@@ -110,7 +111,7 @@ def test_what_a_person_edits_after_an_interrupted_turn_is_not_rolled_back(name, 
     assert host.rolls_back() == {"a.txt": "old a\n", **MINE}
 
 
-@pytest.mark.parametrize("name", ["claude-code", "gemini", "cursor", "qwen"])
+@pytest.mark.parametrize("name", ["claude-code", "gemini", "cursor", "qwen", "copilot"])
 def test_nor_when_the_session_ends_after_those_edits(name, tmp_path):
     host = Host(name, tmp_path)
     host.prompts()

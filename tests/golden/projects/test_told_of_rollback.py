@@ -27,6 +27,7 @@ TOLD = {
     "hermes": ("pre_llm_call", "context"),
     "opencode": ("chat.message", "context"),
     "qwen": ("UserPromptSubmit", "hookSpecificOutput"),
+    "copilot": ("UserPromptSubmit", "additionalContext"),
 }
 
 
@@ -296,8 +297,8 @@ def test_each_host_is_told_in_its_own_way_and_others_not_at_all(host, user):
     said = json.loads(answer.stdout)
     jsonschema.Draft202012Validator(schema_of(host)["answers"][name]).validate(said)
     assert set(said) == {key}
-    text = said[key] if key == "context" else said[key]["additionalContext"]
-    assert key == "context" or said[key]["hookEventName"] == name
+    text = said[key]["additionalContext"] if key == "hookSpecificOutput" else said[key]
+    assert key != "hookSpecificOutput" or said[key]["hookEventName"] == name
     assert "restored on purpose" in text and answer.stdout.isascii() and answer.stdout.count(b"\n") == 1
     again = handle(host, json.dumps(event).encode(), user.place(), user.project)
     assert again.stdout == (b"{}\n" if host == "gemini" else b"")

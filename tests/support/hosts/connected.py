@@ -18,6 +18,7 @@ JSON_HOSTS = {
     "gemini": ".gemini/settings.json",
     "cursor": ".cursor/hooks.json",
     "qwen": ".qwen/settings.json",
+    "copilot": ".copilot/hooks/safekept.json",
 }
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from .claude_code import ClaudeCode
 from .codex import Codex
+from .copilot import Copilot
 from .gemini import Gemini
 from .host import RealHost
 from .opencode import Opencode
 from .qwen import Qwen
 
 HOSTS: dict[str, RealHost] = {
-    host.name: host for host in (ClaudeCode(), Codex(), Gemini(), Opencode(), Qwen())
+    host.name: host for host in (ClaudeCode(), Codex(), Gemini(), Opencode(), Qwen(), Copilot())
 }
 
 #: Where each keeps what it knows, below the user's directory; what lies beside it comes with it.
@@ -20,4 +21,5 @@ HOMES = {
     "gemini": (".gemini",),
     "opencode": (".local/share/opencode", ".config/opencode/opencode.json"),
     "qwen": (".qwen",),
+    "copilot": (".copilot",),
 }

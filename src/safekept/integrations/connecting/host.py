@@ -146,7 +146,7 @@ def _words(handler: Handler) -> tuple[str, ...]:
     arguments = handler.get("args")
     if isinstance(arguments, list):
         return (str(handler.get("command")), *map(str, arguments))
-    return split_line(handler.get("command"))
+    return split_line(handler.get("command") or handler.get("bash"))
 
 
 def _text(content: bytes) -> str:

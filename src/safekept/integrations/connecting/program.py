@@ -26,9 +26,9 @@ PASSING = (
 )
 
 
-#: Ends a line for a host that stops every tool when its hook ends with another code than 0 or 1: a shell
-#: that does not find the program ends with 127.
-_OR_ONE = ("||", "exit", "1")
+#: Ends a line for a host that stops every tool when its hook ends with a code that it takes for a no: a shell
+#: that does not find the program ends with 127. The code follows.
+_OR_EXIT = ("||", "exit")
 
 
 class NoLastingProgram(SafekeptError):
@@ -53,9 +53,10 @@ class Program:
         """The same for a host that hands it to a shell."""
         return shlex.join(self.hook(host))
 
-    def line_that_stops_nothing(self, host: str) -> str:
-        """The same, so that it never ends with a code that the host takes for a no, whatever became of us."""
-        return " ".join((self.line(host), *_OR_ONE))
+    def line_that_stops_nothing(self, host: str, code: int = 1) -> str:
+        """The same, so that it never ends with a code that the host takes for a no, whatever became of us:
+        with 0, or with this one."""
+        return " ".join((self.line(host), *_OR_EXIT, str(code)))
 
 
 def this_program(environment: Mapping[str, str], directory: str | None = None) -> Program:
@@ -108,7 +109,7 @@ def split_line(line: object) -> tuple[str, ...]:
         words = tuple(shlex.split(line)) if isinstance(line, str) else ()
     except ValueError:
         return ()
-    return words[: -len(_OR_ONE)] if words[-len(_OR_ONE) :] == _OR_ONE else words
+    return words[:-3] if words[-3:-1] == _OR_EXIT and words[-1] in ("0", "1") else words
 
 
 def runs(words: Sequence[str]) -> bool:

@@ -32,7 +32,7 @@ class Event:
         self.fields = fields
         self.environment: Mapping[str, str] = {}  # of the host, as far as it means something to us
         self.user_home = ""  # of the person whose agent it is
-        self.name = name or self.word("hook_event_name") or self.word("hook")
+        self.name = name or self.word("hook_event_name") or self.word("hook") or self.word("hookName")
 
     def word(self, key: str) -> str:
         """A name or an id: one line, of bounded length."""

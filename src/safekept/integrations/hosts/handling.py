@@ -57,7 +57,7 @@ def _handled(host: Host, raw: bytes, place: Place, cwd: str) -> Answer:
     if not host.knows(event):
         _keep_trouble(place, host, _unknown(host, event))
         return host.answer("", "")
-    call = _in_a_turn(_with_named(host.call(event, cwd), event), place)
+    call = _in_a_turn(_with_named(host.call(event, cwd), host, event), place)
     if call.kind == "nothing":
         return host.answer(event.name, "")
     outcome = protect(call, place)
@@ -83,7 +83,7 @@ def _who_it_is(host: Host, event: Event) -> Host:
     return cursor if cursor and ("cursor_version" in event.fields or cursor.knows(event)) else host
 
 
-def _with_named(call: Call, event: Event) -> Call:
+def _with_named(call: Call, host: Host, event: Event) -> Call:
     """With the files that a command or an unknown tool names, which a full pass may leave."""
     if call.kind != "before":
         return call
@@ -91,7 +91,7 @@ def _with_named(call: Call, event: Event) -> Call:
 
     paths = [at_home(path, call.directory, event.user_home) for path in call.paths]
     if call.shell:
-        given = event.part("tool_input" if "tool_input" in event.fields else "args")
+        given = host.arguments(event)
         if command := given.command() or event.command():
             paths += named_by(command, call.directory, event.user_home)
         else:

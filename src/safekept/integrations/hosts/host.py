@@ -101,6 +101,11 @@ def _patched_by(command: str) -> tuple[str, ...]:
 _BACKGROUND = ("run_in_background", "is_background", "background")
 
 
+def arguments(event: Event) -> Event:
+    """Those of a tool, where most hosts say them."""
+    return event.part("tool_input" if "tool_input" in event.fields else "args")
+
+
 @dataclass(frozen=True, slots=True)
 class Host:
     """One host: its events by kind, its tools, where it says what, and how it wants to be answered.
@@ -122,6 +127,8 @@ class Host:
     refine: Callable[[Call, Event], Call] = lambda call, event: call
     #: add_context(answer, event, text): the same with words for the model; None: its contract has no way.
     add_context: Callable[[Answer, str, str], Answer] | None = None
+    #: arguments(event): of the tool, with the text of a command in `command`.
+    arguments: Callable[[Event], Event] = arguments
 
     def knows(self, event: Event) -> bool:
         return event.name in self.kinds
@@ -137,7 +144,7 @@ class Host:
     def tool_call(self, call: Call, event: Event) -> Call:
         """With the tool that is about to run or has run."""
         tool = call.tool or event.word("tool_name") or event.word("tool")
-        given = event.part("tool_input" if "tool_input" in event.fields else "args")
+        given = self.arguments(event)
         touched = self.tools.touched(tool, given)
         # The end of each tool is marked, since the end of the turn may not be heard of: a person interrupts
         # it, closes the window, edits. What goes on in the background has not ended.

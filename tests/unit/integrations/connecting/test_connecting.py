@@ -349,8 +349,14 @@ def handlers(text: bytes) -> list[tuple[str, dict]]:
     return found
 
 
+def command_of(handler: dict) -> str:
+    """Copilot says which shell it is for."""
+    return handler["bash"] if "bash" in handler else handler["command"]
+
+
 @pytest.mark.parametrize(
-    ("name", "timeout"), [("claude-code", 30), ("codex", 30), ("gemini", 30_000), ("cursor", 30)]
+    ("name", "timeout"),
+    [("claude-code", 30), ("codex", 30), ("gemini", 30_000), ("cursor", 30), ("copilot", 30)],
 )
 @pytest.mark.needs("names", "it makes names that not every disk holds")
 def test_the_command_survives_a_path_that_a_shell_would_break(user, tmp_path, name, timeout):
@@ -361,10 +367,15 @@ def test_the_command_survives_a_path_that_a_shell_would_break(user, tmp_path, na
     rows = handlers(read(place_of(user, HOSTS[name])))
     assert len(rows) >= 5
     for event, one in rows:
-        words = [one["command"], *one["args"]] if "args" in one else shlex.split(one["command"])
-        ending = ["||", "exit", "1"] if name == "gemini" else []
+        words = [one["command"], *one["args"]] if "args" in one else shlex.split(command_of(one))
+        ending = ["||", "exit", f"{ENDS_WITH[name]}"] if name in ENDS_WITH else []
         assert words == [program.words[0], "hook", name, *ending]
-        assert os.path.isabs(words[0]) and one["timeout"] == _at_most(name, event, timeout)
+        given = one["timeoutSec"] if name == "copilot" else one["timeout"]
+        assert os.path.isabs(words[0]) and given == _at_most(name, event, timeout)
+
+
+#: Hosts that take a program that is gone for a no, and the code that their command ends with instead.
+ENDS_WITH = {"gemini": 1, "copilot": 0}
 
 
 def _at_most(host: str, event: str, timeout: int) -> int:
@@ -380,13 +391,15 @@ def _at_most(host: str, event: str, timeout: int) -> int:
         "cursor-not to be run",
         "claude-code-not to be run",
         "qwen-not to be run",
+        "copilot-not to be run",
         "gemini-not to be run",
         "codex-not to be run",
     },
 )
 def test_no_host_takes_a_safekept_that_is_gone_for_a_no(user, host, tmp_path, gone):
     """Seen with Gemini CLI 0.61.0: whatever ends with another code than 0 or 1 and says something, as the
-    shell does of a program that is not there, denies the tool. The others deny at 2."""
+    shell does of a program that is not there, denies the tool. Copilot CLI 1.0.102 denies at every code
+    but 0, the others at 2."""
     program = program_in(tmp_path)
     connect(user, host, program)
     (path,) = program.words
@@ -396,10 +409,11 @@ def test_no_host_takes_a_safekept_that_is_gone_for_a_no(user, host, tmp_path, go
         os.chmod(path, 0o644)
     else:
         write(path, b"#!/bin/sh\necho broken >&2\nexit 70\n", 0o755)
-    commands = {one["command"] for _, one in handlers(read(place_of(user, host)))}
+    commands = {command_of(one) for _, one in handlers(read(place_of(user, host)))}
     for command in commands:
         done = subprocess.run(["sh", "-c", command], input=b"{}", capture_output=True, timeout=300)
-        assert done.returncode == 1 if host.name == "gemini" else done.returncode not in (0, 2)
+        expected = ENDS_WITH.get(host.name)
+        assert done.returncode not in (0, 2) if expected is None else done.returncode == expected
         assert not done.stdout
 
 

@@ -95,6 +95,7 @@ def test_a_program_in_a_cache_is_known_to_pass(path, passing):
         ("echo safekept hook codex && rm x", False),
         ("safekept hook codex --more", False),
         ("safekept hook codex || exit 1", True),
+        ("safekept hook codex || exit 0", True),
         ("safekept hook codex || exit 2", False),
         ("safekept hook codex && exit 1", False),
         ("|| exit 1", False),

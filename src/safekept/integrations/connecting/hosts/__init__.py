@@ -15,7 +15,13 @@ from ..host import HostSettings
 HOSTS: dict[str, HostSettings] = {
     name: importlib.import_module(f".{name.replace('-', '_')}", __name__).HOST for name in NAMES
 }
-_SHORT = {"claude": "claude-code", "gemini-cli": "gemini", "qwen-code": "qwen", "hermes-agent": "hermes"}
+_SHORT = {
+    "claude": "claude-code",
+    "copilot-cli": "copilot",
+    "gemini-cli": "gemini",
+    "hermes-agent": "hermes",
+    "qwen-code": "qwen",
+}
 
 
 class UnknownHost(SafekeptError):
