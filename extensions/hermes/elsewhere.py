@@ -2,7 +2,7 @@
 
 `cd ../other && rm -rf src` changes another project than the one around it. What is named in the text and
 lies in a project is given to the pass before, too. This is a help and no promise: a path that a program
-makes up as it runs is seen by nobody.
+makes up as it runs is not seen.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def named_projects(command: str, directory: str) -> list[str]:
 
 
 def of_the_system(path: str) -> bool:
-    """Whether a path is the machine's own; `/dev/shm` is anybody's scratch."""
+    """Whether a path is the machine's own; `/dev/shm` is scratch for every user."""
     return f"{path}/".startswith(_OF_THE_SYSTEM) and not path.startswith("/dev/shm/")  # noqa: S108
 
 

@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 #: are modules of different names, and a logger is one in the whole process.
 _ACTIVE = logging.getLogger("safekept.in_hermes")
 _PENDING = 500
-#: Seconds for a message that nobody waits for the result of.
+#: Seconds for a message whose result is not waited for.
 _BRIEF = 5.0
 
 Callback = Callable[..., Any]
@@ -265,7 +265,7 @@ class Hooks:
             self._write_down(f"nothing was kept before `{tool}`: {self.link.trouble}")
 
     def _write_down(self, what: str) -> None:
-        """For `safekept status`; where there is no safekept, there is nobody to read it."""
+        """For `safekept status`; where there is no safekept, it is not written."""
         if self.link.command:
             remember_failure(client.data_directory(self.link.environment()), what)
 

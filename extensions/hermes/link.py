@@ -32,7 +32,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 DEADLINE = 8.0
 #: After one that did not answer: until it does.
 IMPATIENT = 2.0
-#: Seconds in which a helper says that it is at work, where a person waits and nobody else can do it.
+#: Seconds in which a helper says that it is at work, where a person waits and nothing else can do it.
 LONG_PATIENCE = 30.0
 #: Seconds for the helper to come up; a call that came for nothing is made directly.
 START = 4.0
@@ -51,7 +51,7 @@ class Link:
 
     def __init__(self, voice: UserMessages, directory: str = HERE) -> None:
         self.voice, self.directory = voice, directory
-        self.failures = 0  # calls that nobody answered
+        self.failures = 0  # calls without an answer
         self.trouble = ""  # why the last one was not; empty when it was
         self._answered = 0.0  # when it last answered
         self._slow = False
@@ -107,7 +107,7 @@ class Link:
     # ── asking ─────────────────────────────────────────────────────────────────────────────────
 
     def call(self, call: Mapping[str, object], session: str = "", deadline: float = 0.0) -> dict[str, Any]:
-        """Tell safekept of a call; what it came to. Empty if nobody answered, which is reported where it
+        """Tell safekept of a call; what it came to. Empty without an answer, which is reported where it
         means that something is not protected."""
         return self.ask("call", {**call, "host": "hermes"}, session, deadline)
 
@@ -171,7 +171,7 @@ class Link:
                 start, place, environment, min(START, ends - now)
             )
             if not there:
-                # Whoever started one a moment ago keeps others from it by a stamp; that one is gone.
+                # The stamp of one that was started a moment ago keeps others from it; that one is gone.
                 with contextlib.suppress(OSError):
                     os.unlink(os.path.join(place, "started"))
                 wait = START if self._answered else 0.5
@@ -269,7 +269,7 @@ def _found(name: str) -> str:
 
 
 def read_document(path: str) -> dict[str, Any]:
-    """A document of ours; empty where it is missing or spoilt. A pipe in its place keeps nobody waiting."""
+    """A document of ours; empty where it is missing or spoilt. A pipe in its place is not waited for."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:

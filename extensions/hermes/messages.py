@@ -1,6 +1,6 @@
 """Says to the user that something is not protected: once for each session and each thing.
 
-At a terminal on standard error; elsewhere standard output and standard error belong to somebody, so it
+At a terminal on standard error; elsewhere standard output and standard error belong to another program, so it
 goes to Hermes's log. It never goes to the model.
 """
 

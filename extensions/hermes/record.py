@@ -37,7 +37,7 @@ def _remember(data: str, what: str) -> bool:
 
 @contextlib.contextmanager
 def _in_turn(place: str, wait: float = 2.0) -> Iterator[None]:
-    """Nobody else changes a record there meanwhile; whoever waits too long for its turn goes on all the same.
+    """No other process changes a record there meanwhile; one that waits too long goes on all the same.
 
     The same as `in_turn` of safekept, of which nothing can be imported here.
     """

@@ -43,7 +43,7 @@ class Sessions:
     def worker(self, session: str, turn: str, task: str = "") -> Worker:
         """Whose work this is: a subagent's counts for the turn of the user that started it.
 
-        A tool that is called by code names its task only: then it is whoever last worked for that task.
+        A tool that is called by code names its task only: then it is the session that last worked for it.
         """
         with self._lock:
             if not session:
