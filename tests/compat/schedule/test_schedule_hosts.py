@@ -16,12 +16,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
 from conftest import NO_CRONTAB, missing_part, program
 from safekept.actions.schedule.host import Machine, plan_installation
 from safekept.actions.schedule.install import install, installed, remove
+from safekept.actions.schedule.whose import stores_of
 from safekept.schedule.hosts import cron, systemd
 from safekept.schedule.hosts.call import Call
 from safekept.schedule.tasks import Cadence
@@ -144,7 +146,7 @@ def test_the_real_crontab_takes_our_lines_and_gives_the_table_back(tmp_path, own
     subprocess.run([own_crontab, "-"], input=theirs, text=True, check=True)
     here = throwaway(tmp_path)
     machine = Machine({"PATH": os.environ["PATH"]}, here.places.user_home, here.places.user_home, "root")
-    plan = plan_installation(machine, "cron", odd_call, os.getuid())
+    plan = plan_installation(machine, "cron", replace(odd_call, stores=stores_of(here)), os.getuid())
     install(here, plan, machine.run)
     assert table(own_crontab) == theirs + plan.table
     remove(here, installed(here), machine.run)

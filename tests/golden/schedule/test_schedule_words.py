@@ -145,12 +145,18 @@ def fake_systemd(tmp_path, monkeypatch):
     return lambda: (tmp_path / "asked").read_text().splitlines() if (tmp_path / "asked").exists() else []
 
 
+@pytest.fixture
+def usual(user, monkeypatch):
+    """The HOME is the one that the machine knows for this user, and its unit has the plain name."""
+    monkeypatch.setattr("safekept.actions.schedule.whose.registered_home", lambda: user)
+
+
 def units(user: str) -> list[str]:
     place = os.path.join(user, ".config", "systemd", "user")
     return sorted(os.listdir(place)) if os.path.isdir(place) else []
 
 
-def test_nothing_is_installed_without_being_shown_and_agreed_to(say, user, fake_systemd):
+def test_nothing_is_installed_without_being_shown_and_agreed_to(say, user, fake_systemd, usual):
     said = say("schedule", "install", "--host", "systemd")
     assert said.code == 1
     assert f"  File       {user}/.config/systemd/user/safekept.service" in said.out
@@ -166,9 +172,13 @@ def test_nothing_is_installed_without_being_shown_and_agreed_to(say, user, fake_
 
 
 def test_install_show_and_remove(say, user, fake_systemd):
+    """For a HOME that is not the one that the machine knows: systemd is told where its units lie."""
     assert say("schedule", "install", "--host", "systemd", "--yes").code == 0
-    assert units(user) == ["safekept.service", "safekept.timer"]
-    with open(os.path.join(user, ".config", "systemd", "user", "safekept.service"), encoding="utf-8") as file:
+    name = units(user)[0].removesuffix(".service")
+    assert re.fullmatch("safekept-[0-9a-f]{8}", name)
+    assert units(user) == [f"{name}.service", f"{name}.timer"]
+    paths = [os.path.join(user, ".config", "systemd", "user", one) for one in units(user)]
+    with open(paths[0], encoding="utf-8") as file:
         service = file.read()
     assert '"schedule" "run" "--quiet"' in service
     assert f'Environment="HOME={user}"' in service
@@ -181,10 +191,12 @@ def test_install_show_and_remove(say, user, fake_systemd):
     assert (said.code, said.out.splitlines()[-1]) == (0, "Removed 2 files")
     assert units(user) == []
     assert fake_systemd() == [
+        f"--user link {paths[0]} {paths[1]}",
         "--user daemon-reload",
-        "--user enable --now safekept.timer",
-        "--user is-active safekept.timer",  # `show` asks whether it would run
-        "--user disable --now safekept.timer",
+        f"--user enable --now {name}.timer",
+        f"--user is-active {name}.timer",  # `show` asks whether it would run
+        f"--user disable --now {name}.timer",
+        f"--user disable {name}.service",
         "--user daemon-reload",
     ]
     said = say("schedule", "remove", "--yes")
@@ -192,7 +204,9 @@ def test_install_show_and_remove(say, user, fake_systemd):
     assert error_code(said.err) == "schedule-not-installed"
 
 
-def test_settings_that_only_this_shell_has_are_named_and_never_written(say, user, fake_systemd, monkeypatch):
+def test_settings_that_only_this_shell_has_are_named_and_never_written(
+    say, user, fake_systemd, usual, monkeypatch
+):
     monkeypatch.setenv("SAFEKEPT_NOTIFY_NTFY", f"https://ntfy.example/{SECRET}")
     monkeypatch.setenv("SAFEKEPT_VAULT_PATH", os.path.join(user, "vault"))
     said = say("schedule", "install", "--host", "systemd", "--yes")

@@ -440,3 +440,25 @@ def only_these(directory, *names):
     for name in names:
         os.symlink(str(shutil.which(name)), os.path.join(place, name))
     return place
+
+
+def test_a_second_home_of_the_same_user_leaves_the_lines_of_the_first(tmp_path):
+    """One crontab is all that a user has, in whatever HOME something is tried out."""
+    first = Newcomer(tmp_path, profiles=())
+    trial = first.moved("trial")
+    shutil.copytree(first.home, trial.home)
+    with open(first.table, "w", encoding="utf-8") as file:
+        file.write("5 5 * * * /bin/true\n")
+    assert first.run("schedule", "install", "--yes").returncode == 0
+    own = first.crontab()
+    assert trial.run("schedule", "install", "--yes").returncode == 0
+    assert first.crontab().startswith(own) and f"HOME={trial.user}" in first.crontab()
+    assert "crontab" in trial.run("schedule", "show").stdout
+    for machine in (first, trial):
+        assert "lines are gone" not in machine.run("status").stdout
+    assert trial.run("uninstall", "--yes").returncode == 0
+    assert first.crontab() == own
+    assert trial.run("uninstall", "--yes").returncode == 0, "there is nothing left to take back"
+    assert first.crontab() == own
+    assert first.run("uninstall", "--yes").returncode == 0
+    assert first.crontab() == "5 5 * * * /bin/true\n"

@@ -14,6 +14,7 @@ from safekept.core.platform.system import on_macos
 from safekept.core.records import dataclass
 from safekept.schedule.hosts import cron, launchd, systemd
 from safekept.schedule.hosts.call import Call
+from safekept.schedule.hosts.stores import Stores
 
 from .install import CRON, LAUNCHD, SYSTEMD, Installation, Installed, rediscovered
 
@@ -100,9 +101,9 @@ def search_path(environment: Mapping[str, str]) -> str:
     return ":".join(dict.fromkeys([*(place for place in found if place.startswith("/")), *USUAL]))
 
 
-def find_leftovers(machine: Machine, user: str, uid: int) -> Installed | None:
-    """What was installed here although nothing remembers it."""
-    call = Call(("safekept",), user=user)
+def find_leftovers(machine: Machine, user: str, uid: int, stores: Stores) -> Installed | None:
+    """What was installed here for these stores although nothing remembers it."""
+    call = Call(("safekept",), user=user, stores=None if user else stores)
     plans = (plan_installation(machine, host, call, uid) for host in (SYSTEMD, LAUNCHD, CRON))
     return next((found for plan in plans if (found := rediscovered(plan, machine.run))), None)
 
@@ -112,26 +113,30 @@ def plan_installation(machine: Machine, host: str, call: Call, uid: int) -> Inst
     if host == SYSTEMD:
         below = "/etc/systemd/system"
         directory = machine.at(below) if call.user else os.path.join(machine.config, "systemd", "user")
+        files = systemd.unit_files(call, directory)
         return Installation(
             SYSTEMD,
             call.user,
-            systemd.unit_files(call, directory),
-            start=systemd.start_commands(call),
+            files,
+            start=systemd.start_commands(call, files),
             stop=systemd.stop_commands(call),
             after=systemd.after_removal(call),
             notes=[] if call.user else _lingering(machine),
+            stores=call.stores,
         )
     if host == LAUNCHD:
         below = machine.at("/Library/LaunchDaemons")
         directory = below if call.user else os.path.join(machine.user_home, "Library", "LaunchAgents")
         files = launchd.unit_files(call, directory)
         start = launchd.start_commands(call, next(iter(files)), uid)
-        return Installation(LAUNCHD, call.user, files, start=start, stop=launchd.stop_commands(call, uid))
+        stop = launchd.stop_commands(call, uid)
+        return Installation(LAUNCHD, call.user, files, start=start, stop=stop, stores=call.stores)
     note = NextStep("schedule show", before="cron must be running for this;", after=" says whether it is")
     if call.user:
         files = cron.system_file(call, machine.at("/etc/cron.d"))
         return Installation(CRON, call.user, files, notes=[note])
-    return Installation(CRON, table="\n".join(cron.lines(call)) + "\n", notes=[note])
+    table = "\n".join(cron.lines(call)) + "\n"
+    return Installation(CRON, table=table, notes=[note], stores=call.stores)
 
 
 def _user_manager(machine: Machine) -> bool:

@@ -21,6 +21,7 @@ from ..base.context import UserContext
 from .host import USUAL, Machine, search_path
 from .host_commands import HostRefused, read_table
 from .install import CRON, LAUNCHD, SYSTEMD, Installed
+from .whose import another_runs, stores_of
 
 #: Where cron says that it runs, on one system or another.
 _CRON_RUNS = ("/run/crond.pid", "/var/run/crond.pid", "/run/cron.pid", "/var/run/cron.pid")
@@ -48,7 +49,7 @@ def why_host_will_not_start(
             table = read_table(machine.run)
         except HostRefused as error:
             return "crontab does not answer, so it is unknown whether the schedule runs", (error.what,)
-        ours = cron.own_lines(table)
+        ours = cron.own_lines(table, stores_of(context))
         if not ours:
             return "the schedule's lines are gone from your crontab", ("`crontab -l` has none of them",)
         if broken := next((line for line in ours if not _words_of(line)), ""):
@@ -60,6 +61,14 @@ def why_host_will_not_start(
     if missing:
         return f"the schedule calls {missing}, which is not there any more", (f"{missing} does not exist",)
     return _host_says(found, machine)
+
+
+def _texts(context: UserContext, found: Installed, machine: Machine) -> Iterator[str]:
+    """What was installed, as it stands there now. OSError or HostRefused where that cannot be read."""
+    if found.table:
+        yield cron.own_part(read_table(machine.run), stores_of(context))
+    for path in found.files:
+        yield read_regular(path).decode("utf-8", "surrogateescape")
 
 
 def unfound_programs(
@@ -76,7 +85,7 @@ def unfound_programs(
     elsewhere = {name: place for name, place in there.items() if os.path.dirname(place) not in USUAL}
     if found is None or not elsewhere:
         return ()
-    searched = _searched(found, machine)
+    searched = _searched(context, found, machine)
     return tuple(
         place for name, place in elsewhere.items() if searched and not shutil.which(name, path=searched)
     )
@@ -89,7 +98,7 @@ def other_times(context: UserContext, found: Installed | None, machine: Machine 
     """
     machine = machine or Machine(context.caller.environment, context.places.user_home, "")
     wanted = (context.choices.schedule or Plan()).cadence
-    asked = installed_times(found, machine) if found is not None else None
+    asked = installed_times(context, found, machine) if found is not None else None
     if found is None or asked is None or set(wanted.times) <= set(asked) or _by_the_hour(found):
         return ""
     return f"the schedule was installed for {Cadence(asked)}; {wanted} is set, and this machine was not told"
@@ -100,12 +109,12 @@ def _by_the_hour(found: Installed) -> bool:
     return any(os.path.basename(path).startswith(PREFIX) for path in found.files)
 
 
-def installed_times(found: Installed, machine: Machine) -> tuple[tuple[int, int], ...] | None:
+def installed_times(
+    context: UserContext, found: Installed, machine: Machine
+) -> tuple[tuple[int, int], ...] | None:
     """The times of the day in what was installed, as it stands there now; None where that is unknown."""
-    texts = []
     try:
-        texts = [read_table(machine.run)] if found.table else []
-        texts += [read_regular(path).decode("utf-8", "surrogateescape") for path in found.files]
+        texts = list(_texts(context, found, machine))
     except (HostRefused, OSError):
         return None
     times = {(int(hour), int(minute)) for text in texts for hour, minute in _times_in(text)}
@@ -129,13 +138,11 @@ def _needed(context: UserContext) -> Iterator[str]:
     yield from filter(None, dict.fromkeys(program_for(one.url) for one in context.choices.destinations))
 
 
-def _searched(found: Installed, machine: Machine) -> str:
+def _searched(context: UserContext, found: Installed, machine: Machine) -> str:
     """The PATH that the installed schedule was given; "" where that is unknown."""
-    texts = []
+    texts: list[str] = []
     with contextlib.suppress(HostRefused, OSError):
-        texts = [read_table(machine.run)] if found.table else []
-        for path in found.files:
-            texts.append(read_regular(path).decode("utf-8", "surrogateescape"))
+        texts.extend(_texts(context, found, machine))
     for text in texts:
         words = [word for line in cron.own_lines(text) for word in _words_of(line)]
         words += map(str, re.findall(r'^Environment="?([^"\n]*)', text, re.M))
@@ -152,6 +159,10 @@ def _host_says(found: Installed, machine: Machine) -> Answer:
         named = (os.path.basename(path) for path in found.files if path.endswith(".timer"))
         unit = next(named, "safekept.timer")
         words = ("systemctl", *(() if found.user else ("--user",)), "is-active", unit)
+        if other := _another(found, words, machine):
+            return f"systemd runs {other} under the name {unit}, and not what was installed here", (
+                "earlier versions gave the timers of every HOME of a user one name",
+            )
         code, text = machine.run(words, "")
         if code != 0:
             return f"systemd does not run {unit}", (
@@ -161,10 +172,17 @@ def _host_says(found: Installed, machine: Machine) -> Answer:
         return f"{CRON_STOPPED}, so nothing happens by itself", ("no process of cron's is there",)
     elif found.host == LAUNCHD and found.stop:
         target = found.stop[0][-1]
+        if other := _another(found, found.stop[0], machine):
+            return f"launchd runs {other} under that name, and not what was installed here", (target,)
         code, text = machine.run(("launchctl", "print", target), "")
         if code != 0:
             return f"launchd does not know {target}", (" ".join(text.split())[:80],)
     return _ARMED
+
+
+def _another(found: Installed, words: Sequence[str], machine: Machine) -> str:
+    """The file of another HOME that runs under the name that an earlier version gave to each."""
+    return "" if found.stores or found.user else another_runs(words, found.files, machine.run)
 
 
 def ends_at_logout(context: UserContext, found: Installed | None, machine: Machine | None = None) -> bool:

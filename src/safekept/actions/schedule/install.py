@@ -24,6 +24,7 @@ from safekept.core.next_step import Step
 from safekept.core.records import dataclass
 from safekept.schedule.hosts import cron
 from safekept.schedule.hosts.call import MARK
+from safekept.schedule.hosts.stores import Stores
 
 from ..base.context import UserContext
 from ..base.operations.care import ScheduleInstallFacts, ScheduleRemoveFacts
@@ -38,6 +39,7 @@ from .host_commands import (
     read_table,
     write_table,
 )
+from .whose import another_runs, files_of_others, stores_of
 
 __all__ = ["CRON", "LAUNCHD", "SYSTEMD", "HostRefused", "Installation", "Installed", "Removed"]
 
@@ -66,6 +68,7 @@ class Installation:
     stop: list[tuple[str, ...]] = field(default_factory=list)  # before they go
     after: list[tuple[str, ...]] = field(default_factory=list)  # when they are gone
     notes: list[Step] = field(default_factory=list)
+    stores: Stores | None = None  # for which it works; None: root's, by the name of the user
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -90,6 +93,7 @@ class Installed:
     table: bool  # whether lines were put into the user's crontab
     stop: list[list[str]]
     after: list[list[str]]
+    stores: str = ""  # the id of those for which it works; "": an earlier version wrote it down
 
     def states(self) -> dict[str, str]:
         """Each file: `as installed`, `changed` or `gone`."""
@@ -117,11 +121,13 @@ def rediscovered(plan: Installation, run: Runner) -> Installed | None:
     The record is in the data directory; a timer outlives its loss, and must be removable all the same.
     """
     found = {}
+    others = files_of_others(plan.stores, plan.files) if plan.stores else []
     for path in plan.files:
         content = _content(path)
-        if content is not None and _ours(content):
+        if content is not None and _ours(content) and not others:
             found[path] = digest_of(content)
-    table = bool(plan.table) and run(("crontab", "-l"), "")[0] == 0 and cron.has_lines(read_table(run))
+    there = bool(plan.table) and run(("crontab", "-l"), "")[0] == 0
+    table = there and cron.has_lines(read_table(run), plan.stores)
     if not found and not table:
         return None
     stop, after = ([list(words) for words in commands] for commands in (plan.stop, plan.after))
@@ -129,12 +135,48 @@ def rediscovered(plan: Installation, run: Runner) -> Installed | None:
 
 
 def installed(context: UserContext) -> Installed | None:
-    """What `install` wrote down, if it did."""
+    """What `install` wrote down for the stores of this HOME, if it did."""
+    stores = stores_of(context)
+    for path in _records(context, stores):
+        record = _read(path)
+        if record is not None and _is_own(record, stores):
+            return record
+    return None
+
+
+def _read(path: str) -> Installed | None:
     return read_document(
-        file_of(context, "installed.json"),
+        path,
         lambda fields: Installed(**{name: fields[name] for name in fields if name != "version"}),
         None,
     )
+
+
+def _records(context: UserContext, stores: Stores) -> tuple[str, str]:
+    """Where the record may be: with several directories of settings, data may be one for all of them."""
+    return file_of(context, f"installed-{stores.id}.json"), file_of(context, "installed.json")
+
+
+def _record_to_write(context: UserContext, stores: Stores) -> str:
+    of_these, usual = _records(context, stores)
+    there = _read(usual)
+    return usual if there is None or _is_own(there, stores) else of_these
+
+
+def _forget(context: UserContext, stores: Stores, but: str = "") -> None:
+    """The records of these stores go, but for one."""
+    for path in _records(context, stores):
+        record = _read(path)
+        if path != but and record is not None and _is_own(record, stores):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+
+
+def _is_own(found: Installed, stores: Stores) -> bool:
+    """A record may have come here with the directory that it lies in, copied from another HOME."""
+    if found.user:
+        return True
+    return found.stores == stores.id if found.stores else not files_of_others(stores, found.files)
 
 
 def refuse_taken(plan: Installation) -> None:
@@ -144,13 +186,20 @@ def refuse_taken(plan: Installation) -> None:
             content = _content(path)
         except OSError as error:
             raise not_written(error) from error
-        if content is not None and not _ours(content):
-            raise FileTaken(
-                f"`{path}` exists, and safekept did not write it",
-                kept="It was left as it is; nothing was installed",
-                next_steps=("Move it away, then run the command again",),
-                path=path,
-            )
+        if content is None:
+            continue
+        if not _ours(content):
+            what = f"`{path}` exists, and safekept did not write it"
+        elif plan.stores and path in files_of_others(plan.stores, plan.files):
+            what = f"`{path}` is the schedule of another HOME of this user, or of other `XDG_*` directories"
+        else:
+            continue
+        raise FileTaken(
+            what,
+            kept="It was left as it is; nothing was installed",
+            next_steps=("Move it away, then run the command again",),
+            path=path,
+        )
 
 
 def install(context: UserContext, plan: Installation, run: Runner, listener: Listener = silent) -> Installed:
@@ -163,13 +212,14 @@ def install(context: UserContext, plan: Installation, run: Runner, listener: Lis
         earlier = installed(context)
         made = _missing(plan.files) + (earlier.directories if earlier else [])
         table = read_table(run) if plan.table else ""
+        stores = plan.stores or stores_of(context)
         try:
             for path, text in plan.files.items():
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 durable_write(path, text.encode("utf-8", "surrogateescape"), 0o644)
             if plan.table:
-                write_table(run, cron.joined(table, plan.table))
-                _refuse_other_lines(plan.table, read_table(run))
+                write_table(run, cron.joined(table, plan.table, stores))
+                _refuse_other_lines(plan.table, read_table(run), stores)
             for words in plan.start:
                 expect(run, words)
         except (SafekeptError, OSError) as error:
@@ -188,20 +238,23 @@ def install(context: UserContext, plan: Installation, run: Runner, listener: Lis
             bool(plan.table),
             [list(words) for words in plan.stop],
             [list(words) for words in plan.after],
+            stores.id,
         )
-        if earlier is not None and earlier.host != plan.host:
-            # Two hosts would wake us twice, and only one of them would be known.
-            _take_back(earlier, run, Removed([], [], []))
+        if earlier is not None and (earlier.host != plan.host or set(earlier.files) - set(plan.files)):
+            # Two hosts, or two names, would wake us twice, and only one of them would be known.
+            _take_back(earlier, run, Removed([], [], []), stores)
         private_directory(os.path.dirname(file_of(context, "")))
         document = json.dumps({"version": 1, **asdict(done)}, indent=1).encode() + b"\n"
-        durable_write(file_of(context, "installed.json"), document)
+        path = _record_to_write(context, stores)
+        durable_write(path, document)
+        _forget(context, stores, path)
     record(context, work.line(operation, "done"), listener)
     return done
 
 
-def _refuse_other_lines(wanted: str, table: str) -> None:
+def _refuse_other_lines(wanted: str, table: str, stores: Stores) -> None:
     """What is said to be installed stands in the table as it was written, and nothing else of ours does."""
-    if cron.own_lines(table) != cron.own_lines(wanted):
+    if cron.own_lines(table, stores) != cron.own_lines(wanted, stores):
         raise HostRefused(
             "`crontab -` did not put the lines of the schedule in the place of the older ones",
             kept=TAKEN_BACK,
@@ -215,21 +268,23 @@ def remove(context: UserContext, found: Installed, run: Runner, listener: Listen
     result = Removed([], [], [])
     work = ScheduleRemoveFacts(host=found.host, files=tuple(found.files), user=found.user)
     with recording(context, operation, work, listener):
-        _take_back(found, run, result)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(file_of(context, "installed.json"))
+        stores = stores_of(context)
+        _take_back(found, run, result, stores)
+        _forget(context, stores)
     record(context, work.line(operation, "done"), listener)
     return result
 
 
-def _take_back(found: Installed, run: Runner, result: Removed) -> None:
+def _take_back(found: Installed, run: Runner, result: Removed, stores: Stores) -> None:
     for words in found.stop:
-        _note(result, attempt(run, words))
+        # An earlier version gave the timer of every HOME one name, and the one that runs may be another's.
+        if found.stores or found.user or not another_runs(words, found.files, run):
+            _note(result, attempt(run, words))
     if found.table:
         table = read_table(run)
-        if cron.has_lines(table):
-            write_table(run, cron.without_lines(table), _TABLE_LEFT)
-            if cron.has_lines(read_table(run)):
+        if cron.has_lines(table, stores):
+            write_table(run, cron.without_lines(table, stores), _TABLE_LEFT)
+            if cron.has_lines(read_table(run), stores):
                 raise HostRefused(
                     "The lines of the schedule are still in your crontab",
                     kept=_TABLE_LEFT,

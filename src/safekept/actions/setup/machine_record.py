@@ -43,14 +43,22 @@ def machine_record(context: UserContext) -> MachineRecord:
     """Of this machine, as it is set up now."""
     from ..hosts.connections import connections
 
-    # The installation itself is a file of the schedule's; its times are the user's.
-    there = os.path.exists(os.path.join(context.places.data_directory, "schedule", "installed.json"))
+    # What was installed is the schedule's to know; its times are the user's.
+    there = _has_schedule(context)
     plan = context.choices.schedule
     return MachineRecord(
         context.choices.destinations,
         (str(plan.cadence) if plan is not None else _USUAL) if there else "",
         tuple(dict.fromkeys(one.host for one in connections(context))),
     )
+
+
+def _has_schedule(context: UserContext) -> bool:
+    if not os.path.isdir(os.path.join(context.places.data_directory, "schedule")):
+        return False  # its modules cost time
+    from ..schedule.install import installed
+
+    return installed(context) is not None
 
 
 def read_machine_record(manifest: Mapping[str, object] | None) -> MachineRecord:

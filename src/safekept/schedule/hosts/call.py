@@ -16,6 +16,7 @@ from safekept.core.owner.nightly import nightly_name
 from safekept.core.records import dataclass
 
 from ..tasks import Cadence
+from .stores import Stores
 
 #: The first words of every file of ours, by which a file is known to be ours.
 MARK = "Written by `safekept schedule install`; `safekept schedule remove` takes it away"
@@ -57,11 +58,13 @@ class Call:
     logs: str = ""  # a directory for what the program says, where the host keeps no log
     as_user: bool = False
     mark: str = MARK
+    stores: Stores | None = None  # for which it works; None: root's, whose files are named for the user
 
     def __post_init__(self) -> None:
         if self.user and not _NAME.fullmatch(self.user):
             raise ValueError(f"not a user name that can be part of a file name: {self.user!r}")
-        for text in (*self.command, *self.environment, *self.environment.values(), self.home):
+        data = self.stores.data if self.stores else ""
+        for text in (*self.command, *self.environment, *self.environment.values(), self.home, data):
             if any(ord(sign) < 32 or ord(sign) == 127 for sign in text):
                 raise NoSchedule.odd_name(text)
 
@@ -69,7 +72,14 @@ class Call:
     def name(self) -> str:
         if self.as_user:
             return nightly_name(self.user)
-        return f"safekept-{self.user}" if self.user else "safekept"
+        if self.user:
+            return f"safekept-{self.user}"
+        return f"safekept-{self.id}" if self.id else "safekept"
+
+    @property
+    def id(self) -> str:
+        """What sets its names apart from those of the user's other stores; "" for the usual ones."""
+        return self.stores.id if self.stores and not self.stores.usual and not self.user else ""
 
     @property
     def times(self) -> tuple[tuple[int, int], ...]:

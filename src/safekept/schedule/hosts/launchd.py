@@ -10,7 +10,8 @@ LABEL = "dev.safekept.schedule"
 
 
 def label(call: Call) -> str:
-    return f"{LABEL}.{call.user}" if call.user else LABEL
+    own = call.user or call.id
+    return f"{LABEL}.{own}" if own else LABEL
 
 
 def unit_files(call: Call, directory: str) -> dict[str, str]:

@@ -77,8 +77,10 @@ def calendar(call: Call) -> list[str]:
     return [f"*-*-* {hour:02}:{minute:02}:00" for hour, minute in call.times] + ["*-*-* *:00:00"]
 
 
-def start_commands(call: Call) -> list[tuple[str, ...]]:
+def start_commands(call: Call, paths: Iterable[str] = ()) -> list[tuple[str, ...]]:
+    """`paths`: of the files. Those of another HOME lie where the systemd of this user does not look."""
     return [
+        *([(*_systemctl(call), "link", *paths)] if call.id else []),
         (*_systemctl(call), "daemon-reload"),
         (*_systemctl(call), "enable", "--now", f"{call.name}.timer"),
     ]
@@ -86,7 +88,8 @@ def start_commands(call: Call) -> list[tuple[str, ...]]:
 
 def stop_commands(call: Call) -> list[tuple[str, ...]]:
     """Before the files go."""
-    return [(*_systemctl(call), "disable", "--now", f"{call.name}.timer")]
+    linked = [(*_systemctl(call), "disable", f"{call.name}.service")] if call.id else []
+    return [(*_systemctl(call), "disable", "--now", f"{call.name}.timer"), *linked]
 
 
 def after_removal(call: Call) -> list[tuple[str, ...]]:

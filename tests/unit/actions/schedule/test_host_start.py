@@ -19,6 +19,7 @@ from safekept.actions.schedule.host_start import (
     why_host_will_not_start,
 )
 from safekept.actions.schedule.install import CRON, LAUNCHD, SYSTEMD, install, installed
+from safekept.actions.schedule.whose import stores_of
 from safekept.actions.status.findings.work import of_schedule
 from safekept.actions.status.schedule_status import ScheduleStatus
 from safekept.core.next_step import step_texts
@@ -47,13 +48,15 @@ class Host(Machine):
 
 
 @pytest.fixture
-def here(tmp_path):
+def here(tmp_path, monkeypatch):
     Host.table, Host.active, Host.lingers = "", True, (0, "Linger=yes\n")
     (tmp_path / "root" / "run").mkdir(parents=True)
     (tmp_path / "root" / "run" / "crond.pid").write_text("77\n")
     for number, name in (("1", "systemd"), ("77", "cron")):
         process(tmp_path / "root", number, name)
-    return throwaway(tmp_path)
+    user = throwaway(tmp_path)
+    monkeypatch.setattr("safekept.actions.schedule.whose.registered_home", lambda: user.places.user_home)
+    return user
 
 
 def process(root, number, name, *words):
@@ -77,6 +80,7 @@ def program(tmp_path):
 
 def put(here, machine, host, program, path="/usr/bin"):
     call = Call((str(program), "schedule", "run", "--quiet"), environment={"PATH": path}, home="/h")
+    call = dataclasses.replace(call, stores=stores_of(here))
     install(here, plan_installation(machine, host, call, os.getuid()), machine.run)
     return installed(here)
 
@@ -244,9 +248,10 @@ def test_a_program_that_came_after_the_schedule_is_named_until_it_is_installed_a
 def test_the_times_of_what_is_installed_are_read_where_they_stand(here, machine, program, host, at):
     wanted = Cadence.parse(at)
     call = Call((str(program), "schedule", "run", "--quiet"), wanted, {"PATH": "/usr/bin"}, home="/h")
+    call = dataclasses.replace(call, stores=stores_of(here))
     install(here, plan_installation(machine, host, call, os.getuid()), machine.run)
     found = installed(here)
-    assert installed_times(found, machine) == wanted.times
+    assert installed_times(here, found, machine) == wanted.times
     assert other_times(here.changed(schedule=Plan(wanted)), found, machine) == ""
     told = other_times(here.changed(schedule=Plan(Cadence(((4, 10),)))), found, machine)
     assert told == f"the schedule was installed for {wanted}; 04:10 is set, and this machine was not told"

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 
 import pytest
 
 from safekept.actions.schedule.host import Machine, NoHost, find_host, plan_installation
 from safekept.actions.schedule.install import FileTaken, HostRefused, install, installed, rediscovered, remove
+from safekept.actions.schedule.whose import stores_of
 from safekept.schedule.hosts.call import Call
 
 CALL = Call(("/opt/safekept", "schedule", "run", "--quiet"), home="/home/ada/.hermes")
@@ -38,6 +40,18 @@ class FakeHost:
         if tuple(words) == ("crontab", "-r"):
             self.table = None
         return 0, ""
+
+
+@pytest.fixture(autouse=True)
+def usual(here, monkeypatch):
+    """The HOME of these tests is the one that the machine knows for their user."""
+    monkeypatch.setattr("safekept.actions.schedule.whose.registered_home", lambda: here.places.user_home)
+
+
+def planned(here, one, kind, call):
+    """What would be installed for the stores of that HOME."""
+    whose = call if call.user else replace(call, stores=stores_of(here))
+    return plan_installation(one, kind, whose, 1000)
 
 
 @pytest.fixture
@@ -96,13 +110,13 @@ def test_without_systemd_and_cron_it_says_what_to_do(tmp_path):
     assert "`safekept schedule run --quiet` every hour" in caught.value.advice()[1]
 
 
-def test_lingering_is_explained_to_whom_it_concerns(tmp_path):
+def test_lingering_is_explained_to_whom_it_concerns(tmp_path, here):
     one = machine(tmp_path)
-    assert "`loginctl enable-linger`" in plan_installation(one, "systemd", CALL, 1000).notes[0]
-    assert plan_installation(one, "systemd", ADA, 0).notes == []
+    assert "`loginctl enable-linger`" in planned(here, one, "systemd", CALL).notes[0]
+    assert planned(here, one, "systemd", ADA).notes == []
     os.makedirs(tmp_path / "root" / "var" / "lib" / "systemd" / "linger")
     (tmp_path / "root" / "var" / "lib" / "systemd" / "linger" / "ada").write_text("")
-    assert plan_installation(one, "systemd", CALL, 1000).notes == []
+    assert planned(here, one, "systemd", CALL).notes == []
 
 
 # ── there and back ─────────────────────────────────────────────────────────────────────────────────
@@ -114,7 +128,7 @@ def test_what_is_installed_is_what_was_shown_and_removing_leaves_what_was_there(
     tmp_path, here, host, kind, call
 ):
     host.table = "0 1 * * * true\n"
-    plan = plan_installation(machine(tmp_path), kind, call, 1000)
+    plan = planned(here, machine(tmp_path), kind, call)
     before = everything_below(tmp_path)
     install(here, plan, host.run)
     after = everything_below(tmp_path)
@@ -136,7 +150,7 @@ def test_what_is_installed_is_what_was_shown_and_removing_leaves_what_was_there(
 
 
 def test_a_user_without_a_crontab_has_none_again_afterwards(tmp_path, here, host):
-    install(here, plan_installation(machine(tmp_path), "cron", CALL, 1000), host.run)
+    install(here, planned(here, machine(tmp_path), "cron", CALL), host.run)
     assert host.table is not None
     remove(here, installed(here), host.run)
     assert host.table is None
@@ -146,7 +160,7 @@ def test_a_user_without_a_crontab_has_none_again_afterwards(tmp_path, here, host
 def test_lines_that_cron_did_not_let_go_of_are_never_said_to_be_removed(tmp_path, here, host, others):
     """By what is in the table afterwards: there are programs that end with 0 and change nothing."""
     host.table = others or None
-    install(here, plan_installation(machine(tmp_path), "cron", CALL, 1000), host.run)
+    install(here, planned(here, machine(tmp_path), "cron", CALL), host.run)
     table = host.table
 
     def unmoved(words, given=""):
@@ -168,7 +182,7 @@ def test_lines_that_cron_did_not_let_go_of_are_never_said_to_be_removed(tmp_path
 
 
 def test_installing_twice_is_installing_once(tmp_path, here, host):
-    plan = plan_installation(machine(tmp_path), "systemd", CALL, 1000)
+    plan = planned(here, machine(tmp_path), "systemd", CALL)
     before = everything_below(tmp_path)
     for _ in range(2):
         install(here, plan, host.run)
@@ -179,11 +193,11 @@ def test_installing_twice_is_installing_once(tmp_path, here, host):
 def test_another_host_takes_the_place_of_the_one_before(tmp_path, here, host):
     one = machine(tmp_path)
     before = everything_below(tmp_path)
-    install(here, plan_installation(one, "cron", CALL, 1000), host.run)
-    install(here, plan_installation(one, "systemd", CALL, 1000), host.run)
+    install(here, planned(here, one, "cron", CALL), host.run)
+    install(here, planned(here, one, "systemd", CALL), host.run)
     assert host.table is None
     assert installed(here).host == "systemd"
-    install(here, plan_installation(one, "cron", CALL, 1000), host.run)
+    install(here, planned(here, one, "cron", CALL), host.run)
     assert everything_below(tmp_path) == before
     assert ("systemctl", "--user", "disable", "--now", "safekept.timer") in host.asked
     assert host.table is not None
@@ -192,13 +206,13 @@ def test_another_host_takes_the_place_of_the_one_before(tmp_path, here, host):
 @pytest.mark.parametrize("kind", ["systemd", "launchd", "cron"])
 def test_what_nothing_remembers_any_more_is_found_and_removed(tmp_path, here, host, kind):
     one = machine(tmp_path)
-    assert rediscovered(plan_installation(one, kind, CALL, 1000), host.run) is None
+    assert rediscovered(planned(here, one, kind, CALL), host.run) is None
     before = everything_below(tmp_path)
     host.table = "0 1 * * * true\n"
-    install(here, plan_installation(one, kind, CALL, 1000), host.run)
+    install(here, planned(here, one, kind, CALL), host.run)
     shutil.rmtree(here.places.data_directory)
     assert installed(here) is None
-    found = rediscovered(plan_installation(one, kind, Call(("safekept",)), 1000), host.run)
+    found = rediscovered(planned(here, one, kind, Call(("safekept",))), host.run)
     remove(here, found, host.run)
     files = [path for path, text in everything_below(tmp_path).items() if text != "directory"]
     assert files == [path for path, text in before.items() if text != "directory"]
@@ -206,7 +220,7 @@ def test_what_nothing_remembers_any_more_is_found_and_removed(tmp_path, here, ho
 
 
 def test_a_file_of_somebody_else_is_never_replaced(tmp_path, here, host):
-    plan = plan_installation(machine(tmp_path), "systemd", CALL, 1000)
+    plan = planned(here, machine(tmp_path), "systemd", CALL)
     timer = next(path for path in plan.files if path.endswith(".timer"))
     os.makedirs(os.path.dirname(timer))
     with open(timer, "w", encoding="utf-8") as file:
@@ -221,7 +235,7 @@ def test_a_file_of_somebody_else_is_never_replaced(tmp_path, here, host):
 
 
 def test_a_file_that_was_changed_since_is_left_and_named(tmp_path, here, host):
-    plan = plan_installation(machine(tmp_path), "systemd", CALL, 1000)
+    plan = planned(here, machine(tmp_path), "systemd", CALL)
     install(here, plan, host.run)
     service, timer = plan.files
     with open(timer, "a", encoding="utf-8") as file:
@@ -235,7 +249,7 @@ def test_a_file_that_was_changed_since_is_left_and_named(tmp_path, here, host):
 
 def test_where_the_host_refuses_everything_is_taken_back(tmp_path, here, host):
     host.fails["enable"] = "Failed to enable unit: no bus\n"
-    plan = plan_installation(machine(tmp_path), "systemd", CALL, 1000)
+    plan = planned(here, machine(tmp_path), "systemd", CALL)
     before = everything_below(tmp_path)
     with pytest.raises(HostRefused) as caught:
         install(here, plan, host.run)
@@ -252,7 +266,7 @@ def test_where_the_host_refuses_everything_is_taken_back(tmp_path, here, host):
 def test_a_crontab_that_cannot_be_read_is_not_written_over(tmp_path, here, host):
     host.fails["crontab -l"] = "You (ada) are not allowed to use this program (crontab)\n"
     with pytest.raises(HostRefused) as caught:
-        install(here, plan_installation(machine(tmp_path), "cron", CALL, 1000), host.run)
+        install(here, planned(here, machine(tmp_path), "cron", CALL), host.run)
     assert caught.value.kept == "Your crontab was left as it is"
     assert ("crontab", "-") not in host.asked
 
@@ -261,7 +275,7 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path, here, host):
     (tmp_path / "user").mkdir(exist_ok=True)
     (tmp_path / "user" / ".config").write_text("a file")
     with pytest.raises(HostRefused, match="cannot be written"):
-        install(here, plan_installation(machine(tmp_path), "systemd", CALL, 1000), host.run)
+        install(here, planned(here, machine(tmp_path), "systemd", CALL), host.run)
     assert host.asked == []
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import sys
 from typing import TYPE_CHECKING
 
@@ -115,6 +114,7 @@ def schedule_call(
 ) -> Call:
     """What a host is asked to run, how often, and in which surroundings."""
     from safekept.actions.schedule.host import search_path
+    from safekept.actions.schedule.whose import registered_home, stores_of
     from safekept.integrations.connecting.program import this_program
     from safekept.schedule.hosts.call import Call
     from safekept.schedule.tasks import Plan
@@ -126,7 +126,7 @@ def schedule_call(
     place = context.locate(home, layout)  # a schedule for a home that is not there is useless
     names = (*_PLACES, *(one.variable for one in context.choices.layouts.values() if one.variable))
     environment = {name: settings.environment[name] for name in names if settings.environment.get(name)}
-    if settings.user_home != _registered_home() and not user_name:
+    if settings.user_home != registered_home() and not user_name:
         environment["HOME"] = settings.user_home  # what a timer takes for home is not what is meant here
     if home:
         environment["SAFEKEPT_HOME"] = place.home
@@ -145,6 +145,7 @@ def schedule_call(
         time_limit=plan.time_limit,
         mails=bool(settings.texts("notify.email")),
         logs=settings.data_directory,
+        stores=None if user_name else stores_of(context),
     )
 
 
@@ -163,14 +164,6 @@ def _refuse_program_of_another(*paths: str) -> None:
                 ),
                 path=path,
             )
-
-
-def _registered_home() -> str:
-    """The home directory of the user who runs this, as the machine knows it; that is what a timer gets."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_dir
-    except KeyError:
-        return ""
 
 
 def _left_behind(settings: Settings) -> list[str]:
@@ -220,10 +213,11 @@ def remove_command(
     """
     from safekept.actions.schedule.host import find_leftovers
     from safekept.actions.schedule.install import NotInstalled, installed, remove
+    from safekept.actions.schedule.whose import stores_of
 
     settings, context, console = begin(as_json, system, user_name, home)
     machine = machine_of(settings)
-    found = installed(context) or find_leftovers(machine, user_name, os.getuid())
+    found = installed(context) or find_leftovers(machine, user_name, os.getuid(), stores_of(context))
     if found is None:
         raise NotInstalled(
             "No schedule was installed from here",
@@ -235,7 +229,7 @@ def remove_command(
     for path, state in states.items():
         console.fact("File", f"{path_text(path)} ({state})")
     if found.table:
-        console.fact("Lines", "in your crontab, those of safekept")
+        console.fact("Lines", "in your crontab, those for this HOME")
     if dry_run:
         console.document({"dry_run": True, "host": found.host, "files": states, "crontab": found.table})
         console.line("Nothing was changed")

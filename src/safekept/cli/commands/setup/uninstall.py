@@ -49,6 +49,7 @@ def command(stores: bool, word: str, yes: bool, dry_run: bool, as_json: bool) ->
     from safekept.actions.base.own_places import rebuilt_homes
     from safekept.actions.schedule.host import find_leftovers, linger_file
     from safekept.actions.schedule.install import SYSTEMD, installed
+    from safekept.actions.schedule.whose import stores_of
     from safekept.actions.setup.remaining import remove_stores, what_remains
     from safekept.actions.setup.take_back import take_back_setup
     from safekept.integrations.connecting.agents import connected_here
@@ -67,7 +68,7 @@ def command(stores: bool, word: str, yes: bool, dry_run: bool, as_json: bool) ->
         wrapper = look_at_wrapper(context)
         return (
             connected_here(context, program, console.notes(), homes),
-            installed(context) or find_leftovers(machine, "", os.getuid()),
+            installed(context) or find_leftovers(machine, "", os.getuid(), stores_of(context)),
             wrapper if wrapper is not None and (wrapper.installed or wrapper.left) else None,
         )
 
