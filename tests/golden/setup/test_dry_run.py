@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 
+from support.commands.terminals import Terminal
 from support.users.first_hour import files_of
 
 
@@ -51,6 +53,41 @@ def test_a_person_reads_vault_schedule_second_copy_and_kit_in_the_plan(new):
     assert "Schedule every night at 03:30, with cron" in flat, plan
     assert "Copy to the place that you name, if any" in flat, plan
     assert "Kit ~/safekept-kit-" in flat and plan.rstrip().endswith("Nothing was changed"), plan
+
+
+def test_the_files_that_connecting_writes_into_are_named_before_it_is_asked(new):
+    """The same files that `connect NAME --dry-run` shows, and that a run really writes."""
+    expected = [
+        "Hermes: ~/.hermes/config.yaml, ~/.hermes/plugins/safekept/ (",
+        "The same in ~/.hermes/profiles/coder",
+        "Claude Code: ~/.claude/settings.json",
+    ]
+    plan = " ".join(new.run("setup", "--dry-run").stdout.split())
+    assert all(one in plan for one in expected), plan
+    missing = json.loads(new.run("setup", "--dry-run", "--json").stdout)["missing"]["connect"]
+    named = {path for one in missing for path in one["files"]}
+    words = (sys.executable, "-m", "safekept", "setup")
+    environment = {**new.environment, "TERM": "xterm", "COLUMNS": "80", "LINES": "24"}
+    with Terminal(*words, environment=environment) as terminal:
+        terminal.until_hidden()
+        terminal.type("\n")
+        terminal.until("Place [")
+        terminal.type("\n")
+        terminal.until("Connect [Y/n]")
+        asked = terminal.seen.partition("3 of 4")[2]
+        terminal.interrupt()
+    flat = " ".join(asked.split())
+    assert all(one in flat for one in expected), asked
+    assert "`hermes update` will take a snapshot first: ~/.local/bin/hermes" in flat
+    assert len(asked.splitlines()) < 12, "it is read at a glance at 80x24"
+    before = files_of(new.user)
+    for agent, *more in (("hermes",), ("hermes", "--home", f"{new.home}/profiles/coder"), ("claude-code",)):
+        assert new.run("connect", agent, *more, "--yes").returncode == 0
+    after = files_of(new.user)
+    written = {os.path.join(new.user, path) for path in after if before.get(path) != after[path]}
+    agents = {path for path in written if "/.hermes/" in path or "/.claude/" in path}
+    files = {path for path in agents if os.path.isfile(path)}
+    assert files and all(any(path == one or path.startswith(one) for one in named) for path in files), named
 
 
 def test_a_no_by_option_is_left_out_of_the_plan(new):

@@ -58,6 +58,8 @@ class AgentPlace:
     entries: bool  # something of ours stands in its settings, whether it works or not
     connect: Callable[[], object]
     disconnect: Callable[[], object]
+    #: The files that connecting writes into, and how many lie in each that is a directory.
+    written: Callable[[], Mapping[str, int]] = dict
 
     @property
     def name(self) -> str:

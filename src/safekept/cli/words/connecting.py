@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -11,11 +12,13 @@ import click
 
 from safekept.actions.status.host_status import ELSEWHERE, HALF, HostStatus
 from safekept.core.ages import ago_text
+from safekept.core.errors import ConsentNeeded, SafekeptError
 
 from ..console import Console, count_text, path_text
 from ..screen import Screen
 
 if TYPE_CHECKING:
+    from safekept.actions.setup.survey import AgentPlace
     from safekept.integrations.connecting.plan import Plan
     from safekept.integrations.connecting.settings_file import SettingsLeftAlone
 
@@ -36,10 +39,39 @@ def show_plan(console: Console, plan: Plan) -> None:
         console.line()
 
 
+#: Before the list of them.
+WRITTEN = "Written are, with a copy of what was there:"
+
+
+def written_lines(screen: Screen, agents: Sequence[AgentPlace]) -> list[str]:
+    """Which files connecting writes into: a line for each agent, and one for its profiles together."""
+    lines: dict[str, list[str]] = {}
+    like_the_first: dict[str, tuple[list[str], list[AgentPlace]]] = {}
+    for one in agents:
+        here = lines.setdefault(one.host, [])
+        try:
+            written = one.written()
+        except SafekeptError as error:
+            here.append(f"{one.name}: nothing, until this is mended: {error.clause}")
+            continue
+        below = [os.path.relpath(path, one.scope or "/") for path in written]
+        known, profiles = like_the_first.setdefault(one.host, (below, []))
+        if known is not below and known == below:
+            profiles.append(one)
+            continue
+        files = [
+            screen.path(path) + (f" ({count_text(count, 'file')})" if path.endswith("/") else "")
+            for path, count in written.items()
+        ]
+        here.append(f"{one.name}: {', '.join(files)}" if files else f"{one.name}: no file")
+    for host, (_, profiles) in like_the_first.items():
+        if profiles:
+            lines[host].append(f"The same in {', '.join(screen.path(one.scope) for one in profiles)}")
+    return [text for of_host in lines.values() for text in of_host]
+
+
 def agree(console: Console, plan: Plan, title: str, option: Sequence[str] = ()) -> None:
     """Ask; where no person can be asked, refuse with the command that needs no question."""
-    from safekept.core.errors import ConsentNeeded
-
     if not console.can_ask():
         remove = () if plan.connecting else ("--remove",)
         again = console.command("connect", plan.host, *option, *remove)

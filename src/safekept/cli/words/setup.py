@@ -17,9 +17,11 @@ from safekept.core.next_step import NextStep
 from ..console import Console, path_text
 from ..screen import Screen
 from ..status.screen import show_verdict
+from .connecting import written_lines
 
 if TYPE_CHECKING:
     from safekept.actions.base.unfinished import Unfinished
+    from safekept.actions.setup.survey import AgentPlace
     from safekept.actions.status.status import Status
 
     from ..commands.setup.answers import Needs
@@ -112,6 +114,7 @@ def show_plan(
     steps: Sequence[SetupStep],
     asks: Needs | None,
     no_host: SafekeptError | None,
+    connects: Sequence[AgentPlace] = (),
 ) -> None:
     """What a run would ask and do, in its order; `asks` None: it asks nothing."""
     console.line("Dry run. Would do:", bold=True)
@@ -123,6 +126,8 @@ def show_plan(
         texts = [path_text(step.text) for step in steps if step.name == name]
         for text in [", ".join(texts)] if name == "connect" else texts:
             screen.fact(_PLANNED.get(name, _LABELS.get(name, name)), text)
+        for line in written_lines(screen, connects) if name == "connect" else ():
+            screen.fact("", line)
         _show_next(screen, *(step for step in steps if step.name == name))
     if no_host is not None:
         _show_no_host(console, no_host)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from safekept.actions.alarms.declined import take_back
@@ -98,7 +98,12 @@ def _agent(
         entries,
         partial(_connect, context, host, scope, program, listener),
         partial(_disconnect, context, host, scope, listener),
+        partial(_written, context, host, scope, program),
     )
+
+
+def _written(context: UserContext, host: HostSettings, scope: str, program: Program) -> Mapping[str, int]:
+    return plan_connect(context, host, program, scope).written
 
 
 def _connect(

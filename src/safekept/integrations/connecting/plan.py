@@ -99,6 +99,15 @@ class Plan:
     def changes(self) -> bool:
         return any(edit.changes for edit in self.edits)
 
+    @property
+    def written(self) -> dict[str, int]:
+        """The files that are written, each once; those of our own plugin by their directory, and how many."""
+        paths = [edit.file.path for edit in self.edits if edit.changes]
+        own = {os.path.dirname(edit.file.path) for edit in self.edits if not edit.in_full}
+        plugin = [os.path.join(os.path.dirname(path), "") for path in paths if os.path.dirname(path) in own]
+        settings = [path for path in paths if os.path.dirname(path) not in own]
+        return dict.fromkeys(settings, 1) | {path: plugin.count(path) for path in plugin}
+
     def diff(self) -> str:
         return "\n".join(filter(None, (edit.diff() for edit in self.edits)))
 

@@ -22,6 +22,8 @@ from safekept.vault.repo import Secret
 from ...console import Console, path_text, sentence, size_text
 from ...options import place_argument
 from ...questions import confirm, prompt
+from ...screen import Screen
+from ...words.connecting import WRITTEN, written_lines
 from ..offsite.destinations import name_for
 
 #: What may be typed after a place, as they are options of the command.
@@ -134,8 +136,9 @@ class Questions:
         self.console, self.context, self.needs, self.answers = console, context, needs, answers
         self.before = before  # a setup that was cut off
 
-    def ask(self, found: Survey, usual_time: str, *, updates: bool, host: Sequence[str] = ()) -> None:
-        """`host`: what is to be known of what wakes us, before the time is chosen."""
+    def ask(self, found: Survey, usual_time: str, *, updates: str, host: Sequence[str] = ()) -> None:
+        """`updates`: the script that would guard those of Hermes, if any. `host`: what is to be known of what
+        wakes us, before the time is chosen."""
         if self.needs.passphrase and self.before is not None and self.before.made:
             self._passphrase_again(self.before)
         elif self.needs.passphrase:
@@ -238,14 +241,17 @@ class Questions:
             return
         self._said("No second copy yet: what is kept here would be lost with this machine.")
 
-    def _connect(self, found: Survey, updates: bool) -> None:
-        names = ", ".join(one.name for one in found.unconnected)
+    def _connect(self, found: Survey, updates: str) -> None:
+        agents = found.unconnected
+        names = ", ".join(one.name for one in agents)
         hosts = {f"not-connected:{one.host}" for one in found.unconnected}
         left_alone = bool(hosts) and hosts <= declined(self.context).keys()
-        more = "`hermes update` will take a snapshot first." if updates else ""
+        screen = Screen(self.console, self.context.places.user_home)
+        more = f"`hermes update` will take a snapshot first: {screen.path(updates)}" if updates else ""
         self._title(
             "Connect the agents, so that you can undo what they change?",
-            *((f"{names}.",) if names else ()),
+            *((f"{names}. {WRITTEN}",) if names else ()),
+            *written_lines(screen, agents),
             *((more,) if more else ()),
             *(("Your answer before was no.",) if left_alone else ()),
         )

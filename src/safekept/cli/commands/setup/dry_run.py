@@ -7,8 +7,9 @@ from dataclasses import replace
 from safekept.actions.offsite.destination import DestinationSetting, parse_destination
 from safekept.actions.setup.plan import PLANNED, planned
 from safekept.actions.setup.steps import SetupStep
-from safekept.actions.setup.survey import Survey
+from safekept.actions.setup.survey import AgentPlace, Survey
 from safekept.actions.vault.keys.passphrase import easy_passphrase, secret_from_text
+from safekept.core.errors import SafekeptError
 
 from ...console import Console
 from ...words.setup import show_plan
@@ -27,7 +28,8 @@ def show_dry_run(
     found = work.found
     document = {"dry_run": True, **found.as_dict(), "missing": _missing(found, needs)}
     console.document({**document, "steps": [one.as_dict() for one in steps]})
-    show_plan(console, work.settings.user_home, steps, left if asks else None, work.machine.no_host)
+    connects = [one for one in found.unconnected if answers.connect_to(one)]
+    show_plan(console, work.settings.user_home, steps, left if asks else None, work.machine.no_host, connects)
 
 
 def _planned(
@@ -55,11 +57,19 @@ def _if_named(step: SetupStep) -> SetupStep:
     return replace(step, text=step.text + more)
 
 
+def _files(agent: AgentPlace) -> list[str]:
+    """Which connecting would write into; none where they cannot be edited safely."""
+    try:
+        return list(agent.written())
+    except SafekeptError:
+        return []
+
+
 def _missing(found: Survey, needs: Needs) -> dict[str, object]:
     return {
         "passphrase": needs.passphrase,
         "destination": needs.destination,
-        "connect": [one.as_dict() for one in found.unconnected],
+        "connect": [{**one.as_dict(), "files": _files(one)} for one in found.unconnected],
         "schedule": needs.schedule,
         "snapshot": [one.place.home for one in found.unkept],
         "proof": [one.place.home for one in found.unproven],

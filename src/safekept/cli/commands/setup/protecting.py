@@ -64,7 +64,7 @@ class MachineFacts:
     program: Program  # how safekept is called from anywhere
     host: str  # what can wake us: systemd, launchd or cron; "": nothing can
     no_host: SafekeptError | None  # why nothing can; None: something can
-    updates: bool  # updates of Hermes could be guarded, and are not yet
+    updates: str  # the script that could guard updates of Hermes and does not yet; "": none
     not_guarded: SafekeptError | None  # why they cannot be, where there is a Hermes
     cron_stopped: bool = False  # the schedule would be in the crontab, and nothing looks there
     until_logout: bool = False  # what wakes us ends with the session, unless that is changed
@@ -96,7 +96,7 @@ def looked(
     except NoHost as error:
         no_host = error
     wrapper = look_at_wrapper(context) if any(one.host == "hermes" for one in agents) else None
-    updates = wrapper is not None and not wrapper.installed and not wrapper.reason
+    updates = wrapper.path if wrapper is not None and not wrapper.installed and not wrapper.reason else ""
     why = not_guarded(wrapper) if wrapper is not None and wrapper.reason else None
     seen = survey(context, found, agents, host_statuses(context), remember)
     stopped, passing = host == CRON and not cron_runs(machine), host == SYSTEMD and until_logout(machine)

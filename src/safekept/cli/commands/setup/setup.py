@@ -84,7 +84,7 @@ def command(
     refuse_half_made(context)
     found, machine = looked(settings, context, homes)
     context = remembering(context, found.remember)
-    needs = needs_of(found, can_schedule=machine.can_schedule, updates=machine.updates)
+    needs = needs_of(found, can_schedule=machine.can_schedule, updates=bool(machine.updates))
     earlier = read_unfinished(context)
     given = bool(passphrase_file or passphrase_command or passphrase_fd is not None)
     if earlier is not None and earlier.is_left("passphrase"):
