@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         plan_mirror,
         refuse_other_vault,
     )
+    from .only_there import snapshots_only_there
     from .prune import MirrorPrune, plan_mirror_prune, prune_mirror
     from .transfer import File, Problem
 
@@ -21,6 +22,7 @@ __getattr__ = doors(
     __name__,
     {
         "mirror": "CONFIG_LAST MirrorPlan Mirrored carry_out lost_packs plan_mirror refuse_other_vault",
+        "only_there": "snapshots_only_there",
         "prune": "MirrorPrune plan_mirror_prune prune_mirror",
         "transfer": "File Problem",
     },

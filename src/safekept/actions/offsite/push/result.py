@@ -31,6 +31,7 @@ class PushRequest:
     unsealed: bool = False  # archives that the place could read may go
     anew: bool = False  # the place is meant although it is empty now
     acknowledge_kit: bool = False  # a person says that the kit is kept elsewhere
+    shared: bool = False  # a person says that another machine sends its copies there, too
 
 
 @dataclass(slots=True)

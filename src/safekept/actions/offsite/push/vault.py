@@ -21,6 +21,7 @@ from ...vault.keys.kit_record import acknowledge_kit
 from ...vault.opening import open_vault, vault_exists
 from ..destination import DestinationSetting
 from ..homes_in_vault import homes_in_vault
+from .another_machine import allow_shared, refuse_shared
 from .copying import RepositoryCopy
 from .result import INCOMPLETE, PushRequest, PushResult
 
@@ -67,6 +68,10 @@ def push_vault(
     copy = result.copy = RepositoryCopy(context, repository, target)
     with _held(repository, listener) as check:
         plan = copy.compare(listener, _once_here(context) if request.prune else None)
+        if request.shared and not request.dry_run:
+            allow_shared(context, setting)
+        elif not request.shared:
+            refuse_shared(context, setting, repository, plan, target)
         if copy.pruning is not None:
             result.leaving = [_named(one) for one in copy.pruning.leaving]
             result.staying = [f"{_named(one)}, made by {one.hostname}" for one in copy.pruning.staying]

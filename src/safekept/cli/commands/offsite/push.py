@@ -50,6 +50,12 @@ _LISTED = 10
     help="Start over in a place that was used before and is empty now, such as a second disk.",
 )
 @click.option(
+    "--shared",
+    is_flag=True,
+    help="Another machine sends its copies there, too, and that is meant; needed once, on one that was "
+    "rebuilt.",
+)
+@click.option(
     "--acknowledge-kit",
     is_flag=True,
     help="The kit of the vault is printed and kept elsewhere; needed once, unless a passphrase "
@@ -65,6 +71,7 @@ def command(
     unsealed: bool,
     prune: bool,
     anew: bool,
+    shared: bool,
     acknowledge_kit: bool,
     yes: bool,
     dry_run: bool,
@@ -92,7 +99,6 @@ def command(
     # A connection takes its time: it is made while the rest of the program is still being loaded.
     one = find_destination(context, words[0]) if len(words) == 1 and not prune else None
     reach = Reach(context, one) if one is not None else None
-    from safekept.actions.offsite.push.push import push
     from safekept.actions.offsite.push.result import ABSENT, DONE, INCOMPLETE, PushRequest
     from safekept.actions.schedule.schedule import count_as_done
     from safekept.actions.vault.keys.keys import NoRecoveryAccess
@@ -112,6 +118,7 @@ def command(
         vault=not no_vault,
         unsealed=unsealed,
         anew=anew,
+        shared=shared,
         acknowledge_kit=acknowledge_kit,
     )
     if not (dry_run or no_vault or acknowledge_kit) and console.can_ask():
@@ -122,7 +129,7 @@ def command(
     errors: list[tuple[str, SafekeptError]] = []
     for word in words:
         try:
-            result = push(context, replace(base, destination=word), console.listener(), reach)
+            result = _push(console, context, replace(base, destination=word), reach, yes=yes)
         except SafekeptError as error:
             # Where the vault itself is the reason, it is the same for every place: said once.
             if len(words) == 1 or (not results and isinstance(error, of_vault)):
@@ -155,6 +162,25 @@ def command(
         return errors[0][1].exit_code
     named_absent = bool(places) and any(result.state == ABSENT for result in results)
     return 3 if named_absent or any(result.state == INCOMPLETE for result in results) else 0
+
+
+def _push(
+    console: Console, context: UserContext, request: PushRequest, reach: Reach | None, *, yes: bool
+) -> PushResult:
+    """One push; where another machine sends there, too, a person is asked whether that is meant."""
+    from safekept.actions.offsite.push.another_machine import DestinationShared
+    from safekept.actions.offsite.push.push import push
+
+    try:
+        return push(context, request, console.listener(), reach)
+    except DestinationShared as error:
+        console.finish()
+        if request.dry_run or yes or not console.can_ask():
+            raise
+        console.say(f"{error.what}.")
+        if not console.ask("Send the copies of this machine there, too?"):
+            raise
+        return push(context, replace(request, shared=True), console.listener())
 
 
 def _ask_for_recovery_passphrase(console: Console, context: UserContext) -> None:

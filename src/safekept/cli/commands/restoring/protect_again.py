@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from safekept.actions.offsite.destination import table_of
+from safekept.actions.offsite.destination import VAULT, table_of
 from safekept.actions.offsite.destination_changes import note_change
 from safekept.actions.setup.bring_vault import bring_vault, bytes_to_bring, may_bring, refuse_without_room
 from safekept.actions.setup.machine_record import MachineRecord, read_machine_record
@@ -142,9 +142,26 @@ def protect_again(
         Screen(console, settings.user_home).fact("Not again", step)
     at = record.schedule if record.schedule and not found.scheduled and machine.can_schedule else ""
     ended = work.carry_out(Answers(reconnect=bool(record.connected), at=at))
+    _say_where_copies_go(console, settings, prepared, record)
     steps = ended.document["steps"]
     assert isinstance(steps, list)
     return Ended({**ended.document, "steps": [brought.as_dict(), *steps]}, ended.code)
+
+
+def _say_where_copies_go(
+    console: Console, settings: Settings, prepared: PreparedRebuild, record: MachineRecord
+) -> None:
+    """The old machine may be alive: then two of them send to one place, unless a person says no."""
+    names = [one.name for one in record.destinations if VAULT in one.takes]
+    if not names:
+        return
+    host, screen = prepared.origin.host or "the old machine", Screen(console, settings.user_home)
+    text = (
+        f"from here now go to {', '.join(names)}, where those of {host} are. Is that machine still at work?"
+    )
+    screen.fact("Copies", path_text(text))
+    for name in names:
+        screen.fact("", NextStep("destinations remove", (name,), before="Then send nothing there from here:"))
 
 
 def _save(settings: Settings, context: UserContext, record: MachineRecord) -> None:
