@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import shutil
 import sqlite3
 from contextlib import closing
@@ -58,6 +60,10 @@ class Agent:
     @property
     def database(self):
         return os.path.join(self.home, "opencode.db")
+
+    def run(self, *words):
+        """A command as it was printed."""
+        return self._say(*words)
 
     def say(self, *words):
         return self._say("sessions", *words, "--home", self.home)
@@ -181,7 +187,15 @@ def test_another_state_is_refused_and_comes_back_under_a_new_id(agent):
     before = agent.state()
     refused = agent.say("restore", first, "--yes")
     assert refused.code == 1 and error_code(refused.err) == "session-differs"
-    assert "--as NEWID" in refused.err and agent.state() == before
+    assert agent.state() == before
+    look, beside = (shlex.split(one) for one in re.findall(r"`safekept ([^`]*)`", refused.err))
+    assert look[:3] == ["sessions", "show", first] and beside[:3] == ["sessions", "restore", first]
+    proposed = beside[beside.index("--as") + 1]
+    assert proposed != first and re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", proposed)
+    assert "--home" in beside, "it is run for the same agent"
+    assert agent.run(*look).code == 0 and agent.run(*beside, "--yes").code == 0
+    assert os.path.exists(agent.transcript(proposed))
+    assert agent.run("undo", "--home", agent.home).code == 0 and agent.state() == before
     bad = agent.say("restore", first, "--as", "mine", "--yes")
     assert bad.code == 2 and error_code(bad.err) == "bad-session-id" and agent.state() == before
     done = agent.json("restore", first, "--as", new)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import sqlite3
 from contextlib import closing
 
@@ -193,15 +194,19 @@ def test_another_conversation_with_the_same_id_is_refused_and_can_be_brought_bac
         "  Kept       The live database is as it was\n"
         f"  Next       Look at the older one: `safekept sessions show session-1 --from {short}`\n"
         "             Bring it back beside the live one, under a new id: "
-        f"`safekept sessions restore session-1 --from {short} --as NEWID`\n"
+        f"`safekept sessions restore session-1 --from {short} --as session-1-{short}`\n"
         "  Error      session-differs\n"
     )
     assert ask(live, "select * from messages") == now
-    done = say("sessions", "restore", "session-1", "--from", short, "--as", "older-1")
-    assert done.code == 0, done.err
+    for printed in re.findall(
+        r"`safekept ([^`]*)`", done.err
+    ):  # as they are printed, with nothing to fill in
+        done = say(*shlex.split(printed))
+        assert done.code == 0, done.err
+    older = f"session-1-{short}"
     assert "its title is taken, so it is called" in done.out
-    assert messages(live, "older-1") == before
-    assert [row for row in ask(live, "select * from messages") if row[1] != "older-1"] == now
+    assert messages(live, older) == before
+    assert [row for row in ask(live, "select * from messages") if row[1] != older] == now
     sound(live)
 
 

@@ -11,7 +11,7 @@ import time
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.journal import new_id
-from safekept.core.next_step import NextStep, reworded
+from safekept.core.next_step import NextStep
 from safekept.core.records import dataclass
 from safekept.home.conversations import Conversation, Returned, Transcripts, bring_back
 
@@ -21,7 +21,7 @@ from ...base.record import record, recording
 from ...base.recovery import recover_interrupted
 from ...undo.safety_snapshot import take_undo_point
 from .looking import find_session
-from .opening import StoredChats
+from .opening import StoredChats, fill_steps
 
 
 class NoLiveDatabase(SafekeptError):
@@ -67,8 +67,7 @@ def restore_session(
             return files.bring_back(listener)
         return _rows(context, place, stored, found, new_name, deadline, undoes, listener)
     except SafekeptError as error:
-        names = {"SESSION": found.id, "ID": stored.opened.chosen.short, "PATH": stored.database}
-        error.next_steps = reworded(error.next_steps, lambda step: step.filled(**names))
+        fill_steps(error, stored.opened, stored.database, found.id)
         raise
 
 

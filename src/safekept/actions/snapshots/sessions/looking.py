@@ -17,7 +17,7 @@ from safekept.vault.repo import Repository
 from ...base.context import UserContext
 from ..listing import Listed, list_home
 from ..stored_home import open_stored
-from .opening import StoredChats, content_of, has_chats, kept_in
+from .opening import StoredChats, content_of, has_chats, kept_in, named_options
 
 # Where a conversation is that one snapshot does not have: the newest other one that has it. The search
 # goes from the newest to the oldest and is bounded, because the conversations of each have to be read out of
@@ -110,10 +110,8 @@ def find_session(
         if error.facts.get("sessions") or not word:
             raise
 
-        home, database = chosen.place.home, stored.database
         found = _elsewhere(context, chosen.repository, stored, word, listener)
-        options: tuple[str, ...] = ("--profile", database.split("/")[-2]) if "/" in database else ()
-        options += ("--home", home) if chosen.place.named else ()
+        options = named_options(chosen, stored.database)
         if found.found is not None:
             words = (found.session, "--from", found.found.short, *options)
             before = f"The newest snapshot that has it is {found.found.short}:"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import uuid
 from collections.abc import Iterable, Iterator
 
 from safekept.core.entries import Entry, EntryLost, Kind
@@ -103,9 +104,36 @@ def stored_chats(
             with kept_in(context, found.stored, path, listener) as (chats, copy):
                 yield StoredChats(found, chats, copy, live, path, content_of(found.stored, path))
         except SafekeptError as error:
-            names = {"ID": found.chosen.short, "PATH": path}
-            error.next_steps = reworded(error.next_steps, lambda step: step.filled(**names))
+            fill_steps(error, found, path)
             raise
+
+
+def fill_steps(error: SafekeptError, found: Opened, path: str, session: str = "") -> None:
+    """The printed commands name what was meant: the snapshot, the path, the session, a free id, the home."""
+    names = {"ID": found.chosen.short, "PATH": path}
+    if session:
+        names |= {"SESSION": session, "NEWID": another_id(session, found.chosen.id)}
+
+    def filled(step: NextStep) -> NextStep:
+        unnamed = not names.keys().isdisjoint(step.arguments)
+        options = named_options(found, path if step.verb.startswith("sessions ") else "")
+        return step.filled(**names).adding(*options) if unnamed else step
+
+    error.next_steps = reworded(error.next_steps, filled)
+
+
+def named_options(found: Opened, path: str) -> tuple[str, ...]:
+    """The options that say again which profile and which home; `path`: of its conversations, "": of none."""
+    profile: tuple[str, ...] = ("--profile", path.split("/")[-2]) if "/" in path else ()
+    return (*profile, *(("--home", found.place.home) if found.place.named else ()))
+
+
+def another_id(session: str, snapshot: str) -> str:
+    """An id for the older state of a session, in the form of its own: the same one for the same snapshot."""
+    with contextlib.suppress(ValueError):
+        if str(uuid.UUID(session)) == session:
+            return str(uuid.uuid5(uuid.UUID(session), snapshot))
+    return f"{session}-{snapshot[:8]}"
 
 
 def place_of(stored: Stored, profile: str = "") -> str:
