@@ -22,8 +22,10 @@ class Place:
     def __init__(self, kind, path):
         path.mkdir()
         self.path, self.kind = str(path), kind
-        if kind == "vault":
+        if kind in ("vault", "batch"):
             self.storage = LocalStorage(self.path)
+            if kind == "batch":
+                self.storage.create()
         else:
             self.objects = LocalObjects(self.path)
 
@@ -31,6 +33,10 @@ class Place:
         try:
             if self.kind == "vault":
                 self.storage.write(FileKind.PACK, NAME, b"pack")
+            elif self.kind == "batch":
+                with self.storage.batch() as batch:
+                    batch.add(FileKind.PACK, NAME, b"pack")
+                    batch.publish(FileKind.PACK)
             else:
                 self.objects.write(f"data/ab/{NAME}", b"pack")
         except (AlreadyStored, Taken):
@@ -60,6 +66,8 @@ class Disk:
     [
         ("vault", "data"),
         ("vault", "data/ab"),
+        ("batch", "data"),
+        ("batch", "data/ab"),
         ("objects", ""),
         ("objects", "data"),
         ("objects", "data/ab"),

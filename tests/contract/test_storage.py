@@ -150,6 +150,31 @@ def test_names_of_another_shape_are_refused(storage, name):
             call()
 
 
+def test_a_batch_is_seen_kind_after_kind_and_what_is_not_published_never(storage):
+    other = hashlib.sha256(b"other").hexdigest()
+    with storage.batch() as batch:
+        batch.add(FileKind.PACK, NAME, CONTENT)
+        batch.add(FileKind.PACK, other, bytearray(b"other"))
+        batch.add(FileKind.INDEX, NAME, CONTENT)
+        batch.add(FileKind.SNAPSHOT, NAME, CONTENT)
+        assert not any(list(storage.list(kind)) for kind in KINDS)
+        batch.publish(FileKind.PACK)
+        assert storage.names(FileKind.PACK) == {NAME, other} and not storage.names(FileKind.INDEX)
+        batch.publish(FileKind.INDEX)
+        assert storage.names(FileKind.INDEX) == {NAME} and not storage.names(FileKind.SNAPSHOT)
+    assert not storage.names(FileKind.SNAPSHOT)
+    assert storage.read(FileKind.PACK, NAME) == storage.read(FileKind.INDEX, NAME) == CONTENT
+    assert storage.read(FileKind.PACK, other) == b"other"
+
+
+def test_a_batch_replaces_nothing(storage):
+    storage.write(FileKind.PACK, NAME, CONTENT)
+    with pytest.raises(AlreadyStored), storage.batch() as batch:
+        batch.add(FileKind.PACK, NAME, b"other")
+        batch.publish(FileKind.PACK)
+    assert storage.read(FileKind.PACK, NAME) == CONTENT
+
+
 def test_many_threads_may_write_at_once(storage):
     contents = [os.urandom(2000) for _ in range(40)]
     names = [hashlib.sha256(content).hexdigest() for content in contents]

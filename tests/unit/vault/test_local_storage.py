@@ -47,6 +47,38 @@ def test_a_write_is_synced_before_it_has_its_name(storage, monkeypatch):
     assert events[-3:] == ["fsync", "rename", "fsync"]
 
 
+@pytest.mark.parametrize("alone", [True, False], ids=["own disk", "share"])
+def test_a_lock_waits_for_no_disk_that_one_machine_has_to_itself(storage, monkeypatch, alone):
+    """A power cut ends every process that such a lock could speak for; on a share others go on."""
+    monkeypatch.setattr(LocalStorage, "only_here", alone)
+    events = []
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (events.append(descriptor), real(descriptor))[1])
+    storage.write(FileKind.LOCK, NAME, CONTENT)
+    assert len(events) == (0 if alone else 2) and storage.exists(FileKind.LOCK, NAME)
+
+
+@pytest.mark.parametrize("name", ["fsync", "rename", "write", "fchmod"])
+def test_a_full_disk_leaves_nothing_of_a_batch(storage, monkeypatch, name):
+    real, left = getattr(os, name), [2]
+
+    def fail(*given):
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(*given)
+
+    monkeypatch.setattr(os, name, fail)
+    with pytest.raises(NoRoom), storage.batch() as batch:
+        for kind in (FileKind.PACK, FileKind.INDEX, FileKind.SNAPSHOT):
+            batch.add(kind, NAME, CONTENT)
+        for kind in (FileKind.PACK, FileKind.INDEX, FileKind.SNAPSHOT):
+            batch.publish(kind)
+    monkeypatch.undo()
+    found = [name for _, _, names in os.walk(storage.path) for name in names]
+    assert set(found) <= {NAME} and not storage.exists(FileKind.SNAPSHOT, NAME)
+
+
 @pytest.mark.parametrize("name", ["fsync", "rename", "write", "fchmod"])
 def test_a_full_disk_leaves_no_name_and_no_leftover(storage, monkeypatch, name):
     def fail(*_):

@@ -28,6 +28,13 @@ from support.vault.memory_storage import MemoryStorage
 from support.vault.vaults import SECRET, new_vault, save_files, save_tree, some_files
 
 
+@pytest.mark.parametrize("left", [b"", bytes(300)], ids=["empty", "zeros"])
+def test_a_lock_that_a_power_cut_left_without_its_bytes_stops_nobody(vault, left):
+    vault.storage.write(FileKind.LOCK, "ab" * 32, left)
+    with vault.lock(exclusive=True) as lock:
+        lock.prove()
+
+
 def foreign(vault, **changes):
     """A lock that somebody else wrote, as old by the clock of its place as by its own word."""
     fields = {

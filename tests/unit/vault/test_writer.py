@@ -6,6 +6,8 @@ import hashlib
 import os
 import queue
 import random
+import re
+from collections.abc import Callable
 
 import pytest
 
@@ -13,7 +15,7 @@ from safekept.core.entries import BytesContent, Entry, EntryLost, Kind, Outcome,
 from safekept.vault.format.tree import Node, encode_node
 from safekept.vault.repo import packer
 from safekept.vault.snapshots import list_snapshots
-from safekept.vault.storage import FileKind
+from safekept.vault.storage import FileKind, LocalStorage
 from safekept.vault.write.chunks import WHOLE, cut
 from safekept.vault.write.databases import SEGMENT, BlockStore, block_size, pieces
 from safekept.vault.write.memory import KnownDatabase
@@ -259,3 +261,50 @@ def test_only_changed_blocks_are_stored_whatever_happens_to_the_database(indexed
         known, added = save(bytes(after), known)
         assert added == 0, "all of it was stored before"
         blocks.close()
+
+
+class PowerCut:
+    """What of a directory tree would outlive a power cut, by what was synced before what."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.bytes, self.unsynced, self.syncs = set[int](), dict[str, set[str]](), 0
+        self.seen: dict[str, set[str]] = {}  # a file that got its name -> files whose names were durable then
+        self.durable = set[str]()
+        for name in ("fsync", "rename"):
+            monkeypatch.setattr(os, name, getattr(self, name)(getattr(os, name)))
+
+    def fsync(self, real: Callable[..., None]) -> Callable[..., None]:
+        def fsync(descriptor: int) -> None:
+            real(descriptor)
+            self.syncs += 1
+            self.bytes.add(os.fstat(descriptor).st_ino)
+            self.durable |= self.unsynced.pop(os.readlink(f"/proc/self/fd/{descriptor}"), set())
+
+        return fsync
+
+    def rename(self, real: Callable[..., None]) -> Callable[..., None]:
+        def rename(source: str, target: str, **options: int) -> None:
+            if re.search(r"/(data/..|index|snapshots)/[0-9a-f]{64}$", target):
+                assert os.stat(source).st_ino in self.bytes, f"{target} has its name before its bytes"
+                self.seen[target] = set(self.durable)
+                self.unsynced.setdefault(os.path.dirname(target), set()).add(target)
+            real(source, target, **options)
+
+        return rename
+
+
+def test_a_snapshot_has_its_name_when_all_that_it_needs_would_outlive_a_power_cut(tmp_path, monkeypatch):
+    with new_vault(LocalStorage(str(tmp_path / "vault"))) as repository:
+        disk = PowerCut(monkeypatch)
+        stored = store(repository, [entry("a", b"one"), entry("b/c", b"two")])
+        monkeypatch.undo()
+    kinds = {
+        kind: {path for path in disk.seen if f"/{kind}/" in path} for kind in ("data", "index", "snapshots")
+    }
+    assert [len(kinds[kind]) for kind in kinds] == [2, 1, 1]
+    for path in kinds["index"]:
+        assert kinds["data"] <= disk.seen[path]
+    for path in kinds["snapshots"]:
+        assert kinds["data"] | kinds["index"] <= disk.seen[path] and path.endswith(stored.snapshot.id)
+    assert disk.durable == set(disk.seen), "and all of it before it is called stored"
+    assert disk.syncs <= 9, "four for the bytes of all files, five for names"

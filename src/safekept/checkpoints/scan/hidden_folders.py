@@ -21,7 +21,7 @@ from isal import isal_zlib
 from safekept.core.files import quick_write
 from safekept.core.records import dataclass
 
-from .hidden_left import Left
+from .hidden_left import UNREADABLE, Left
 
 NAME = "hidden"
 _MAGIC = b"safekept hidden 1\n"
@@ -57,6 +57,11 @@ class HiddenFolder:
     def sizes(self) -> array[int]:
         """Of the files, in the order of their names."""
         return self.marks[2::WIDTH]
+
+    @property
+    def changes(self) -> array[int]:
+        """The times of the last changes of the files, in the order of their names."""
+        return self.marks[0::WIDTH]
 
     def changed_at(self, place: int) -> int:
         """The time of the last change of one file."""
@@ -123,6 +128,11 @@ class HiddenFolders:
         if folder is None or name not in folder.names:
             return 0
         return folder.changed_at(folder.names.index(name))
+
+    @property
+    def left_unread(self) -> bool:
+        """Whether something is there that could not even be looked at."""
+        return any(reason == UNREADABLE for reason, _, _ in self.left.values())
 
     def wanted(self) -> list[bytes]:
         """What has to be named to have all of it: the hidden directories, and files in visible ones."""

@@ -170,8 +170,17 @@ class LocalObjects(ObjectStore):
         finally:
             os.close(descriptor)
 
-    def write(self, name: str, content: Content, *, replace: bool = False, by_content: bool = False) -> None:
-        """`by_content`: named by the hash of its bytes; every writer of that name writes the same."""
+    def write(
+        self,
+        name: str,
+        content: Content,
+        *,
+        replace: bool = False,
+        by_content: bool = False,
+        durable: bool = True,
+    ) -> None:
+        """`by_content`: named by the hash of its bytes; every writer of that name writes the same. Not
+        `durable`: for what a power cut may take, or leave empty."""
         place = self._place(name)
         directory = os.path.dirname(place)
         temporary, new = self._temporary(place), False
@@ -186,7 +195,8 @@ class LocalObjects(ObjectStore):
                 else:
                     while data := content.read(CHUNK):
                         write_all(descriptor, data)
-                sync_file(descriptor)
+                if durable:
+                    sync_file(descriptor)
                 if self.mode != _MADE:
                     os.fchmod(descriptor, self.mode)
             finally:
@@ -197,7 +207,8 @@ class LocalObjects(ObjectStore):
                 link_once(temporary, place)
             # By content it may be another writer's by now, who was told that it is there.
             new = not there and not by_content
-            fsync_directory(directory)
+            if durable:
+                fsync_directory(directory)
         except FileExistsError:
             remove_quietly(temporary)
             self._sync_taken(directory)

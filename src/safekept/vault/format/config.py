@@ -7,6 +7,7 @@ one is made: degree 53, tested as restic tests it (Ben-Or).
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 
@@ -62,6 +63,7 @@ def random_polynomial() -> int:
             return candidate
 
 
+@functools.lru_cache(64)  # a helper opens the same repository at every call
 def irreducible(polynomial: int) -> bool:
     """Ben-Or: no common factor with x^(2^i) - x for any i up to half the degree."""
     degree = polynomial.bit_length() - 1

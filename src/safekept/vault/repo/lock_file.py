@@ -8,6 +8,7 @@ tell, by the clock of the place that holds it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pwd
@@ -168,12 +169,20 @@ def read_locks(storage: Storage, key: Key, now: float | None = None) -> list[Loc
                 age = now - written if now is not None and written is not None else None
                 found.append(replace(lock, age=age, only_here=storage.only_here))
             except VaultDamaged as error:
+                if _only_zeros(storage, name):
+                    continue  # as a power cut leaves one that no process holds any more
                 found.append(LockFile(name, reason=str(error.facts.get("reason", error.what))))
             except NotStored:
                 again = True
         if not again:
             break
     return found
+
+
+def _only_zeros(storage: Storage, name: str) -> bool:
+    with contextlib.suppress(NotStored, VaultDamaged):
+        return not any(storage.read(FileKind.LOCK, name))
+    return False
 
 
 def locked_by(place: str, lock: LockFile) -> VaultLocked:

@@ -21,7 +21,7 @@ from ..format.blobs import BlobKind, PackEntry
 from ..format.pack import PackBuilder
 from ..storage.base import FileKind
 from .index import LONGEST_WAIT, MOST_BLOBS, Index, encode_index
-from .sealed_files import save_file
+from .sealed_files import save_file, seal_file
 
 if TYPE_CHECKING:
     from .locks import Lock
@@ -76,6 +76,40 @@ class Packer:
         if self.error is not None:
             raise self.error
         self._save_index()
+
+    def finish(self, snapshot: tuple[str, bytes], ready: Callable[[], None]) -> None:
+        """`flush`, and then a sealed snapshot, all in one batch: the disk is waited for once for their bytes.
+
+        `ready` is asked when the packs are stored, and raises where the snapshot must not be seen.
+        """
+        with self._mutex:
+            rest = [self._open.pop(kind) for kind in list(self._open)]
+        self._wait_until_stored()
+        if self.error is not None:
+            raise self.error
+        if self._lock is not None:
+            self._lock.check()
+        storage, key = self._repository.storage, self._repository.key
+        with storage.batch() as batch:
+            packs = [(bytes.fromhex(builder.finish(key)), builder.entries) for builder in rest]
+            for (pack, _), builder in zip(packs, rest, strict=True):
+                batch.add(FileKind.PACK, pack.hex(), builder.data)
+            index, sealed = "", b""
+            if unsaved := [*self._unsaved, *packs]:
+                index, sealed = seal_file(key, FileKind.INDEX, encode_index(unsaved))
+                batch.add(FileKind.INDEX, index, sealed)
+            batch.add(FileKind.SNAPSHOT, *snapshot)
+            batch.publish(FileKind.PACK)
+            self._unsaved = unsaved
+            for (pack, entries), builder in zip(packs, rest, strict=True):
+                self._has_stored(pack, entries, len(builder.data))
+            if index:
+                self._prove_lock()
+                batch.publish(FileKind.INDEX)
+                self._repository.index_written(self._index, index)
+                self._unsaved = []
+            ready()
+            batch.publish(FileKind.SNAPSHOT)
 
     def close(self, *, failed: bool = False) -> None:
         """End the thread. After a failure or an interrupt, the packs that did arrive are named afterwards.
@@ -146,23 +180,29 @@ class Packer:
             self._lock.check()
         name = builder.finish(self._repository.key)
         self._repository.storage.write(FileKind.PACK, name, builder.data)
-        self.bytes_stored += len(builder.data)
-        builder.data = bytearray()
+        size, builder.data = len(builder.data), bytearray()
         if not self._unsaved:
             self._since = time.monotonic()
         pack = bytes.fromhex(name)
         self._unsaved.append((pack, builder.entries))
-        self._index.add(pack, builder.entries)
-        self._stored(builder.entries)
+        self._has_stored(pack, builder.entries, size)
         waited = time.monotonic() - self._since
         if waited >= LONGEST_WAIT or sum(len(entries) for _, entries in self._unsaved) >= MOST_BLOBS:
             self._save_index()
 
+    def _has_stored(self, pack: bytes, entries: list[PackEntry], size: int) -> None:
+        self.bytes_stored += size
+        self._index.add(pack, entries)
+        self._stored(entries)
+
+    def _prove_lock(self) -> None:
+        if self._lock is not None:
+            self._lock.prove()
+
     def _save_index(self) -> None:
         if not self._unsaved:
             return
-        if self._lock is not None:
-            self._lock.prove()
+        self._prove_lock()
         text = encode_index(self._unsaved)
         name = save_file(self._repository.storage, self._repository.key, FileKind.INDEX, text)
         self._repository.index_written(self._index, name)

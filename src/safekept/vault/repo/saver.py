@@ -22,8 +22,10 @@ from ..format.blobs import BlobKind, Buffer, PackEntry, blob_id
 from ..format.compression import BadCompression, compress_many, decompress_many
 from ..format.crypto import Unauthentic
 from ..format.snapshot import Snapshot
+from ..storage.base import FileKind
 from .index import find_lost_packs
 from .packer import Packer
+from .sealed_files import seal_file
 
 if TYPE_CHECKING:
     from .locks import Lock
@@ -100,26 +102,28 @@ class BlobSaver:
                 self._submit(kind)
         return blob
 
-    def flush(self) -> None:
-        """Return when everything saved so far is durable and in a durable index."""
+    def gather(self) -> None:
+        """Return when everything saved so far is sealed and on its way: `saved` counts all of it."""
         with self._mutex:
             for kind in BlobKind:
                 self._submit(kind)
             running = list(self._running)
         concurrent.futures.wait(running)
         self._raise_error()
+
+    def flush(self) -> None:
+        """Return when everything saved so far is durable and in a durable index."""
+        self.gather()
         self._packer.flush()
         self._raise_error()
 
     def finish(self, snapshot: Snapshot) -> Snapshot:
         """Flush, then write the snapshot that makes it all visible; the snapshot with its id."""
-        self.flush()
-        if any(self._pending.values()):
-            raise NotProven.of("snapshot")  # cannot be; it would refer to what never arrived
-        if not self._index.has(BlobKind.TREE, snapshot.tree):
-            raise ValueError("the tree of this snapshot was never saved")
-        self._check_lock_and_packs()
-        saved = self._repository.save_snapshot(snapshot)
+        self.gather()
+        text = snapshot.to_json()
+        name, sealed = seal_file(self._repository.key, FileKind.SNAPSHOT, text)
+        self._packer.finish((name, sealed), lambda: self._check(snapshot))
+        saved = Snapshot.from_json(name, text)
         try:
             # A lock that is there now was there when the snapshot became visible: the one that cleared it
             # away later, and pruned, has seen the snapshot first.
@@ -135,8 +139,12 @@ class BlobSaver:
         """How many packs of the vault were missing or cut at the beginning."""
         return len(self._lost)
 
-    def _check_lock_and_packs(self) -> None:
-        """Our lock is there, and so is every pack that was counted as stored."""
+    def _check(self, snapshot: Snapshot) -> None:
+        """What a snapshot names is stored: our lock is there, and so is every pack that was counted."""
+        if any(self._pending.values()):
+            raise NotProven.of("snapshot")  # cannot be; it would refer to what never arrived
+        if not self._index.has(BlobKind.TREE, snapshot.tree):
+            raise ValueError("the tree of this snapshot was never saved")
         if self._lock is None:
             return
         self._lock.prove()

@@ -15,12 +15,17 @@ from ..format.crypto import Key, Unauthentic
 from ..storage.base import AlreadyStored, FileKind, Storage, stored_name
 
 
-def save_file(storage: Storage, key: Key, kind: FileKind, text: bytes) -> str:
-    """Store JSON under the name that its sealed bytes give it; that name."""
+def seal_file(key: Key, kind: FileKind, text: bytes) -> tuple[str, bytes]:
+    """JSON as it is stored: the name that its sealed bytes give it, and those, decoded again."""
     sealed = key.seal(pack_unpacked(text))
     if unpack_unpacked(key.open(sealed)) != text:
         raise NotProven.of(f"file for `{kind.value}`")
-    name = hashlib.sha256(sealed).hexdigest()
+    return hashlib.sha256(sealed).hexdigest(), sealed
+
+
+def save_file(storage: Storage, key: Key, kind: FileKind, text: bytes) -> str:
+    """Store JSON under the name that its sealed bytes give it; that name."""
+    name, sealed = seal_file(key, kind, text)
     with contextlib.suppress(AlreadyStored):  # by its name it has the same bytes
         storage.write(kind, name, sealed)
     return name

@@ -22,6 +22,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 
+from .batch import FileBatch
+
 
 class FileKind(StrEnum):
     """The classes of files; the value is the directory's name."""
@@ -127,6 +129,10 @@ class Storage(ABC):
     @abstractmethod
     def write(self, kind: FileKind, name: str, data: bytes | bytearray | memoryview) -> None:
         """Store one new file, whole and durable; AlreadyStored where the name is taken."""
+
+    def batch(self) -> FileBatch:
+        """For several new files of which each names the ones before it."""
+        return FileBatch(self)
 
     @abstractmethod
     def delete(self, kind: FileKind, name: str) -> None:

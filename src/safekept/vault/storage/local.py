@@ -31,10 +31,13 @@ from safekept.core.next_step import NextStep
 from safekept.core.objects import Content, NotThere, Taken
 from safekept.core.objects.local import LocalObjects
 from safekept.core.platform.filesystems import kind_of_filesystem
+from safekept.core.platform.syncing import start_writeback
 from safekept.core.processes.process import left_behind, owner_mark
 
 from ..errors import UNTOUCHED, VaultDamaged, VaultUnreachable
 from .base import DIRECTORIES, AlreadyStored, FileKind, NotStored, is_name, stored_name
+from .batch import FileBatch
+from .local_batch import LocalFileBatch
 from .objects import ObjectStorage
 
 _TEMPORARY = re.compile(r"(?:config|safekept-reserve|[0-9a-f]{64})-tmp-(\d+-[0-9a-f]{8,12}-[0-9a-f]+)")
@@ -57,7 +60,7 @@ def _temporary(place: str) -> str:
     return f"{place}-tmp-{owner_mark()}-{secrets.token_hex(6)}"
 
 
-class _VaultFiles(LocalObjects):
+class VaultFiles(LocalObjects):
     """A directory of objects, with the names, modes and errors of a vault; each write opens what it needs."""
 
     mode = 0o400
@@ -66,9 +69,55 @@ class _VaultFiles(LocalObjects):
         super().__init__(path)
         self.belt = Belt(self.path, _CLOSED, _BELT, belt)
 
-    def write(self, name: str, content: Content, *, replace: bool = False, by_content: bool = False) -> None:
+    def write(
+        self,
+        name: str,
+        content: Content,
+        *,
+        replace: bool = False,
+        by_content: bool = False,
+        durable: bool = True,
+    ) -> None:
         self._open_for(name)
-        super().write(name, content, replace=replace, by_content=by_content)
+        super().write(name, content, replace=replace, by_content=by_content, durable=durable)
+
+    def stage(self, name: str, data: bytes | bytearray | memoryview) -> tuple[str, str, int, str] | None:
+        """Write a file under a temporary name and begin to put it on the disk; None where its name is taken.
+
+        For `local_batch.py`: its place, that name, an open descriptor, and its directory where that is new.
+        """
+        place = self._place(name)
+        temporary, descriptor, directory = self._temporary(place), -1, os.path.dirname(place)
+        made = ""
+        try:
+            with self.failing("write"):
+                self._open_for(name)
+                if os.path.lexists(place):
+                    fsync_directory(directory)
+                    return None
+                if not os.path.isdir(directory) and os.path.isdir(os.path.dirname(directory)):
+                    made = directory
+                    os.makedirs(directory, mode=0o700, exist_ok=True)
+                descriptor = self._make(temporary, directory)
+                write_all(descriptor, memoryview(data))
+                start_writeback(descriptor, 0, len(data))
+        except BaseException:
+            if descriptor >= 0:
+                os.close(descriptor)
+            remove_quietly(temporary)
+            if made:
+                with contextlib.suppress(OSError):
+                    os.rmdir(made)
+            raise
+        return place, temporary, descriptor, made
+
+    @contextlib.contextmanager
+    def failing(self, verb: str) -> Iterator[None]:
+        """What the system refuses in here is raised as an error of the vault."""
+        try:
+            yield
+        except OSError as error:
+            raise self._failed(verb, error) from error
 
     def delete(self, name: str, *, durable: bool = True) -> None:
         self._open_for(name)
@@ -148,9 +197,9 @@ class LocalStorage(ObjectStorage):
     """The files of a vault below one directory. `belt`: whether it is to have one; None: as it is."""
 
     def __init__(self, path: str, belt: bool | None = None) -> None:
-        self._files = _VaultFiles(path, belt)
-        super().__init__(self._files)
-        self.path, self.belt = self._files.path, self._files.belt
+        self.files = VaultFiles(path, belt)
+        super().__init__(self.files)
+        self.path, self.belt = self.files.path, self.files.belt
 
     @property
     def only_here(self) -> bool:
@@ -174,7 +223,7 @@ class LocalStorage(ObjectStorage):
         if kind is FileKind.CONFIG:
             yield from super().list(kind)
         elif kind is FileKind.PACK:
-            for part in sorted(name for name, _ in self._files.in_directory("data") if len(name) == 2):
+            for part in sorted(name for name, _ in self.files.in_directory("data") if len(name) == 2):
                 found = self._listed(f"data/{part}")
                 yield from ((name, size) for name, size in found if name.startswith(part))
         else:
@@ -183,10 +232,10 @@ class LocalStorage(ObjectStorage):
     def names(self, kind: FileKind) -> frozenset[str]:
         if kind in (FileKind.CONFIG, FileKind.PACK):
             return super().names(kind)
-        return frozenset(filter(is_name, self._files.names_in(kind.value)))
+        return frozenset(filter(is_name, self.files.names_in(kind.value)))
 
     def _listed(self, directory: str) -> Sequence[tuple[str, int]]:
-        found = self._files.in_directory(directory)
+        found = self.files.in_directory(directory)
         return sorted((name, facts.st_size) for name, facts in found if facts is not None and is_name(name))
 
     def sizes(self, kind: FileKind, names: Iterable[str]) -> dict[str, int]:
@@ -200,20 +249,29 @@ class LocalStorage(ObjectStorage):
 
     def read_into(self, buffer: bytearray, kind: FileKind, name: str) -> memoryview:
         try:
-            return self._files.read_into(buffer, stored_name(kind, name))
+            return self.files.read_into(buffer, stored_name(kind, name))
         except NotThere:
             raise NotStored(kind, name) from None
 
     def write(self, kind: FileKind, name: str, data: bytes | bytearray | memoryview) -> None:
         try:
-            # Two inits at once: the name of `config` is refused where it is taken.
-            self._files.write(stored_name(kind, name), data, by_content=kind is not FileKind.CONFIG)
+            self.files.write(
+                stored_name(kind, name),
+                data,
+                # Two inits at once: the name of `config` is refused where it is taken.
+                by_content=kind is not FileKind.CONFIG,
+                # A power cut ends every process that a lock of this machine could speak for.
+                durable=kind is not FileKind.LOCK or not self.only_here,
+            )
         except Taken:
             raise AlreadyStored(kind, name) from None
 
+    def batch(self) -> FileBatch:
+        return LocalFileBatch(self)
+
     def delete(self, kind: FileKind, name: str) -> None:
         # A lock that reappears after a power cut is stale and known as such; the rest must stay gone.
-        self._files.delete(stored_name(kind, name), durable=kind is not FileKind.LOCK)
+        self.files.delete(stored_name(kind, name), durable=kind is not FileKind.LOCK)
 
     def written(self, kind: FileKind, name: str) -> float | None:
         try:

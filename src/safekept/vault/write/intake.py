@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Mapping
 from functools import partial
+from typing import NamedTuple
 
 from safekept.core.entries import Entry, EntryLost, Kind, Source
 from safekept.core.events import Event, Listener
@@ -27,6 +28,14 @@ from .databases import (
 )
 from .memory import RACY_NS, KnownDatabase, KnownDirectory, Mark, Memory, all_stored, encode_marks, mark
 from .trees import OpenDirectory, StoredItem, TreeWriter
+
+
+class UnchangedDirectory(NamedTuple):
+    """Among a source's groups: the files of a directory that `Memory.holds`. None of them is looked at."""
+
+    path: str
+    files: int
+    bytes: int
 
 
 class Intake:
@@ -54,14 +63,18 @@ class Intake:
         self.databases.close()
 
     def take(self, source: Source) -> None:
-        """Every entry. A source that gives the files of a directory at once has them compared at once."""
+        """Every entry. A source that gives the files of a directory at once has them compared at once; one
+        that is not `in_turn` may come back to a directory that it left."""
         groups = getattr(source, "groups", None)
         if groups is None:
             for entry in source:
                 self._any(entry)
         else:
             for group in groups():
-                self._group(group)
+                if isinstance(group, UnchangedDirectory):
+                    self._unchanged(group)
+                else:
+                    self._group(group, in_turn=getattr(source, "in_turn", True))
         self.account.remarks += source.remarks
 
     def _any(self, entry: Entry) -> None:
@@ -82,14 +95,24 @@ class Intake:
                 return place + path[len(prefix) :], place
         raise ValueError("no root for the home itself")
 
-    def _group(self, entries: list[Entry]) -> None:
+    def _unchanged(self, group: UnchangedDirectory) -> None:
+        known = self._memory.directory(group.path)
+        assert known is not None, "the source asked for it"
+        directory = self.trees.directory(self._place(group.path)[0])
+        directory.path, directory.known, directory.same = group.path, known, True
+        directory.contents = list(known.contents)
+        directory.stored = partial(self._memory.files_of, known.tree)
+        self.account.unread(group.files, group.bytes)
+
+    def _group(self, entries: list[Entry], *, in_turn: bool) -> None:
         """Directories that lead to one, and all its files and links."""
         first = 0
         for entry in entries:
             if entry.kind is not Kind.DIRECTORY:
                 break
             place, root = self._place(entry.path)
-            self.trees.leave(place, root)
+            if in_turn:
+                self.trees.leave(place, root)
             self.trees.directory(place).entry = entry
             first += 1
         if first == len(entries):
@@ -99,7 +122,8 @@ class Intake:
         path = entries[0].path
         place, root = self._place(path)
         place = place[: place.rfind("/")] or "/"
-        self.trees.leave(place, root)
+        if in_turn:
+            self.trees.leave(place, root)
         self._files(path[: path.rfind("/")] if "/" in path else "", self.trees.directory(place), entries)
         self._show_progress(path)
 

@@ -25,6 +25,7 @@ from ..format.blobs import ID, BlobKind
 from .cache_file import CacheFile, derived
 
 if TYPE_CHECKING:
+    from ..format.tree import Node
     from ..repo.repository import Repository
     from ..repo.saver import BlobSaver
 
@@ -167,6 +168,19 @@ class Memory:
         found = self._known.get(path)
         # The file that it came from is authenticated.
         return None if found is None else KnownDirectory(*marshal.loads(found))  # noqa: S302
+
+    def holds(self, path: str, names: list[str], changes: list[int]) -> bool:
+        """Whether just these plain files of a directory are known, each with this time of its last change and
+        each to be trusted. Where one is a database or a link: no."""
+        known = self.directory(path)
+        if known is None or known.fresh or known.stamps:
+            return False
+        marks: list[Mark] = marshal.loads(known.marks)  # noqa: S302  (authenticated)
+        return [one[0] for one in marks] == names and [one[5] for one in marks] == changes
+
+    def files_of(self, tree: bytes) -> list[Node]:
+        """The files and links of a directory as they are stored."""
+        return [node for node in self._repository.load_tree(tree).nodes if node.type != "dir"]
 
     def record(self, path: str) -> bytes:
         """What `directory` was made of."""

@@ -155,7 +155,7 @@ class OpenDirectory:
 
     __slots__ = (
         "children", "contents", "entry", "fresh", "items", "known", "late", "marks", "path", "place", "same",
-        "stamps", "texts",
+        "stamps", "stored", "texts",
     )  # fmt: skip
 
     def __init__(self, place: str) -> None:
@@ -166,6 +166,8 @@ class OpenDirectory:
         self.late: Callable[[], list[StoredItem]] | None = (
             None  # gives the items, where they are needed at all
         )
+        #: Gives its files out of an earlier tree, where they are those and were not looked at.
+        self.stored: Callable[[], list[Node]] | None = None
         self.texts: list[tuple[bytes, str]] = []  # nodes that are encoded already
         self.children: list[tuple[bytes, str]] = []
         self.known: KnownDirectory | None = None
@@ -250,13 +252,15 @@ class TreeWriter:
         known = directory.known
         if directory.same and known is not None and known.children == digest and self._stored(known.tree):
             tree = known.tree
-            if directory.late is not None and directory.path is not None:
+            if (directory.late or directory.stored) and directory.path is not None:
                 # Nothing here is new: what is known of it stays known.
                 self.records[directory.path] = self._memory.record(directory.path)
                 return tree
         else:
             items = directory.late() if directory.late is not None else directory.items
             texts = [*directory.texts, *self._encoded(items), *directory.children]
+            for node in directory.stored() if directory.stored is not None else ():
+                texts.append((os.fsencode(node.name), encode_node(node)))
             tree = self._save(texts)
         if directory.path is not None:
             self._remember(directory, digest, tree)

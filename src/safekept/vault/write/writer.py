@@ -94,7 +94,7 @@ def write_snapshot(
         described = describe(account)
         about = _describe(intake, saver, memory, described.manifest, time_ns or started)
         tree = intake.trees.finish()
-        saver.flush()
+        saver.gather()
         snapshot = saver.finish(
             Snapshot(
                 time_ns or started,

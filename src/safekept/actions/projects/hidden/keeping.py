@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from safekept import __version__
 from safekept.checkpoints.scan import HiddenFolders, HiddenLook, KeptLook
-from safekept.core.entries import Entry, Kind, Outcome, Remark
-from safekept.core.events import Event, Listener, silent
+from safekept.core.entries import Outcome, Remark
+from safekept.core.events import Listener, silent
 from safekept.core.sqlite.capture import CaptureOptions
 from safekept.home.scan import Scan, Selection, scan
 from safekept.vault.tags import kind_tag
@@ -35,7 +36,8 @@ from ...base.scratch import copies_directory, usable_cache
 from ...vault.opening import cache_of
 from ..home_points.paths import escaped
 from .record import keep_nothing, kept_looks, named_left
-from .repository import not_ready, open_hidden, refuse_full_disk
+from .repository import open_hidden, refuse_full_disk
+from .source import LookSource
 from .state import LEFT_OUT
 
 if TYPE_CHECKING:
@@ -75,9 +77,8 @@ def keep_hidden(
         wait = max(0.0, deadline - time.monotonic()) if deadline else 60.0
         with repository.lock(wait=wait) as lock:
             memory = Memory(repository, usable_cache(cache_of(context, repository), listener), project, KIND)
-            source = _Bounded(
-                _scan(context, project, folders, repository, isolated, listener), folders, deadline
-            )
+            scanner = partial(_scan, context, project, folders, repository, isolated, listener)
+            source = LookSource(project, folders, memory, scanner, deadline)
             stored = write_snapshot(
                 repository,
                 source,
@@ -88,7 +89,7 @@ def keep_hidden(
                 listener=source.heard(listener),
             )
     account = stored.account
-    moved, missing = _moved(folders, stored), _missing(look, account.remarks)
+    moved, missing = _moved(folders, stored, source.unchanged), _missing(look, account.remarks)
     one = KeptLook(
         look.id,
         stored.snapshot.id,
@@ -111,16 +112,18 @@ def _scan(
     repository: Repository,
     isolated: bool,
     listener: Listener,
+    names: Collection[str] | None,
 ) -> Scan:
-    """The one scanner, narrowed to what the look found."""
+    """The one scanner, narrowed to what the look found, or to these names of it."""
     layout = context.layout("generic")
     layout = replace(layout, external=(), counts=(), proven=(), secret_patterns=(), quick_patterns=())
     left = [os.path.join(project, os.fsdecode(path)) for path in folders.left]
     cache = usable_cache(cache_of(context, repository), listener)
+    wanted = [os.fsdecode(path) for path in folders.wanted()] if names is None else names
     return scan(
         project,
         layout,
-        Selection(include=tuple(escaped(os.fsdecode(path)) for path in folders.wanted()), quick=True),
+        Selection(include=tuple(map(escaped, wanted)), quick=True),
         # Databases of projects are only ever captured in processes of their own, so reading the
         # first bytes of one here drops no lock.
         capture=CaptureOptions(
@@ -134,66 +137,6 @@ def _scan(
         check=lambda path: False,
         listener=listener,
     )
-
-
-class _Bounded:
-    """A Source of what the look saw, which ends when its time is over.
-
-    What came since is another look's: a rollback, for one, has landed its visible half by now.
-    """
-
-    ordered = False
-
-    def __init__(self, inner: Scan, seen: HiddenFolders, deadline: float) -> None:
-        self._inner, self._seen, self._deadline = inner, seen.folders, deadline
-        self._above = {b""}
-        for path in self._seen:
-            while path not in self._above:
-                self._above.add(path)
-                path = path.rpartition(b"/")[0]
-
-    @property
-    def remarks(self) -> list[Remark]:
-        return self._inner.remarks
-
-    def __iter__(self) -> Iterator[Entry]:
-        for group in self.groups():
-            yield from group
-
-    def groups(self) -> Iterator[list[Entry]]:
-        for group in self._inner.groups():
-            self._in_time()
-            yield self._of_the_look(group)
-
-    def _of_the_look(self, group: list[Entry]) -> list[Entry]:
-        """A group is of one directory: see `home/scan/walk.py`."""
-        if not group:
-            return group
-        place = os.fsencode(os.path.dirname(group[-1].path))
-        names = set(self._seen[place].names) if place in self._seen else set[bytes]()
-        found = []
-        for entry in group:
-            path = os.fsencode(entry.path)
-            if entry.kind is Kind.DIRECTORY:
-                seen = path in self._above
-            else:  # a look passes over the index of a database's log, and what is called like one
-                seen = path.rpartition(b"/")[2] in names or path.endswith(b"-shm")
-            if seen:
-                found.append(entry)
-        return found
-
-    def heard(self, listener: Listener) -> Listener:
-        """The same listener; the deadline is looked at with every event, in the middle of a file, too."""
-
-        def listening(event: Event) -> None:
-            self._in_time()
-            listener(event)
-
-        return listening if self._deadline else listener
-
-    def _in_time(self) -> None:
-        if self._deadline and time.monotonic() > self._deadline:
-            raise not_ready("they changed, and storing them takes longer than a call may wait")
 
 
 def _described(project: str, look: HiddenLook, account: SnapshotAccount) -> Description:
@@ -220,12 +163,12 @@ def _missing(look: HiddenLook, remarks: Iterable[Remark]) -> tuple[str, ...]:
     return tuple(sorted(found))[:_MOST_MOVED]
 
 
-def _moved(folders: HiddenFolders, stored: StoredSnapshot) -> tuple[str, ...]:
+def _moved(folders: HiddenFolders, stored: StoredSnapshot, unchanged: Collection[bytes]) -> tuple[str, ...]:
     """Files that were changed between the look and the reading of them."""
     found: list[str] = []
     for path, record in stored.records.items():
         folder = folders.folders.get(os.fsencode(path))
-        if folder is None:
+        if folder is None or os.fsencode(path) in unchanged:
             continue
         seen = {os.fsdecode(name): folder.changed_at(place) for place, name in enumerate(folder.names)}
         for mark in marks_in(record)[0]:
