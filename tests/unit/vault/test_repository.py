@@ -194,15 +194,19 @@ def test_several_threads_may_save_at_once(vault):
     assert all(vault.load_blob(BlobKind.DATA, blob_id(blob)) == blob for blob in blobs)
 
 
-def test_an_interrupt_that_cost_a_batch_spoils_the_saver(vault, monkeypatch):
+@pytest.mark.parametrize("size", [3, 200_000], ids=["by the caller itself", "by a worker"])
+def test_an_interrupt_that_cost_a_batch_spoils_the_saver(vault, monkeypatch, size):
     saver = vault.saver(None)
-    blob = saver.save(BlobKind.DATA, b"one")
+    blob = saver.save(BlobKind.DATA, b"x" * size)
     with monkeypatch.context() as patched:
 
         def interrupted(*_):
             raise KeyboardInterrupt
 
-        patched.setattr(saver._workers, "submit", interrupted)
+        if size > 1000:
+            patched.setattr(saver._workers, "submit", interrupted)
+        else:
+            patched.setattr(saver, "_prove", interrupted)
         with pytest.raises(KeyboardInterrupt):
             saver.flush()
     # The blob is gone; no snapshot may come to refer to it.

@@ -49,7 +49,8 @@ def acquire(storage: Storage, key: Key, *, exclusive: bool, wait: float = 0.0) -
                     raise
                 name = _write(storage, key, exclusive)
             try:
-                time.sleep(storage.settle)
+                if storage.settle:  # even a sleep of nothing gives a busy machine to others first
+                    time.sleep(storage.settle)
                 conflict = _conflict(storage, key, exclusive, ours=name)
             except BaseException:
                 storage.delete(FileKind.LOCK, name)
