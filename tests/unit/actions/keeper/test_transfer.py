@@ -58,6 +58,22 @@ def test_everything_comes_back_to_the_byte(user):
         assert file.read() == "second"
 
 
+def test_what_git_hides_goes_with_its_checkpoint_and_comes_back(user):
+    secret = os.path.join(user.project, ".env")
+    put(secret, "KEY=first\n", 0o600)
+    user.run("checkpoint", user.project)
+    transfer(user.stores)
+    user.lose()
+    held = look_at_keeper(user.context)
+    assert held is not None
+    bring_back(user.context, held)
+    put(secret, "ruined\n", 0o644)
+    user.run("rollback", "1", "--dir", user.project)
+    with open(secret) as file:
+        assert file.read() == "KEY=first\n"
+    assert os.stat(secret).st_mode & 0o777 == 0o600
+
+
 def test_a_second_transfer_sends_only_what_is_new(user):
     first = transfer(user.stores)
     assert first.sent > 5

@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -51,6 +52,53 @@ def test_a_repository_that_somebody_else_holds_is_waited_for_a_moment_and_then_n
         assert any("lock" in why or "use" in why for _, why in visible_only(world, point.id))
     assert world.rollback(point.id).complete, "the same command again goes on"
     assert PASSWORD.encode() in world.read(".env")
+
+
+def test_a_call_waits_a_moment_for_who_holds_the_repository_and_its_visible_half_is_kept(
+    world: HiddenWorld,
+) -> None:
+    world.take()
+    ruin(world)
+    place = Place.load(
+        {"HOME": world.context.places.user_home, "PATH": os.environ["PATH"]}, later=lambda key, work: None
+    )
+    call = Call("before", "codex", "Bash", shell=True, directory=world.project, session="s", turn="1")
+    with open_hidden(world.context) as repository, repository.lock(exclusive=True):
+        began = time.monotonic()
+        outcome = protect(call, place)
+        waited = time.monotonic() - began
+        assert outcome.checkpoints and not outcome.failures, outcome
+        assert any("not kept in time" in one for one in outcome.not_kept), outcome
+        assert waited < 10.0, "it waits for 150 ms, and never for the holder"
+    world.put("a.txt", "later\n")
+    assert visible_again(world, outcome.checkpoints[0]) == b"ruined\n"
+
+
+def visible_again(world: HiddenWorld, point: str) -> bytes:
+    world.rollback(point)
+    return world.read("a.txt")
+
+
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
+def test_behind_an_exclusive_lock_with_half_a_transaction_in_the_file_what_is_committed_is_kept(
+    world: HiddenWorld,
+) -> None:
+    writer = sqlite3.connect(world.path("data/app.db"), isolation_level=None)
+    try:
+        writer.execute("pragma cache_size = 1")
+        writer.execute("begin exclusive")
+        size = os.path.getsize(world.path("data/app.db"))
+        writer.executemany("insert into t values (?)", ((os.urandom(2000),) for _ in range(300)))
+        assert os.path.getsize(world.path("data/app.db")) > size, "what is not committed is in the file"
+        taken = world.take()
+        assert taken.hidden_error is None and taken.hidden is not None and not taken.hidden.missing
+        writer.execute("rollback")
+    finally:
+        writer.close()
+    assert world.rows("data/app.db") == [1, 2, 3], "and nothing was done to it"
+    os.unlink(world.path("data/app.db"))
+    assert world.rollback("1").complete
+    assert world.rows("data/app.db") == [1, 2, 3]
 
 
 @pytest.mark.parametrize("how", ["gone", "far", "full"])
