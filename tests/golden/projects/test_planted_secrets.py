@@ -15,7 +15,9 @@ from collections.abc import Iterator
 
 import pytest
 
+import safekept
 from safekept.integrations.calls import Call
+from safekept.integrations.chat.chat import Conversation, dispatch
 from safekept.integrations.places import Place
 from safekept.integrations.protect import protect
 from support.commands.in_process import spoken
@@ -31,6 +33,12 @@ SECRETS = {
     "id_rsa": f"-----BEGIN OPENSSH PRIVATE KEY-----\n{MARK}-ssh\n",
     IGNORED: f"{MARK}-ignored\n",
     "credentials.json": f'{{"token": "{MARK}-json"}}\n',
+    ".aws/credentials": f"[default]\naws_secret_access_key = {MARK}-aws\n",
+    ".ssh/config": f"# {MARK}-place\n",
+    ".netrc": f"machine x login y password {MARK}-netrc\n",
+    ".git-credentials": f"https://u:{MARK}-git@example.invalid\n",
+    "deploy/kubeconfig.pem": f"{MARK}-pem\n" * 3,
+    "deploy/.pgpass": f"*:*:*:u:{MARK}-pgpass\n",
 }
 
 _started: list[object] = []
@@ -105,8 +113,19 @@ def test_no_planted_secret_is_found_anywhere(tmp_path, monkeypatch, started):
         run("status", *json_too, codes=(0, 3, 4))
         run("doctor", *json_too, codes=(0, 3, 4))
     assert any(".env: " in text and "bytes then" in text for text in said), "names and sizes are shown"
+    chat = Conversation(here, project)
+    for line in ("/rollback", "/rollback diff 1", "/rollback diff 1 .env", "/rollback 1 --dry-run"):
+        said.append(str(dispatch(chat, line)))
+    checkpoints = safekept.Checkpoints(project)
+    for told in (checkpoints.list(), checkpoints.diff(), checkpoints.rollback(dry_run=True)):
+        said.append(repr(told))
     run("rollback", "1", "--dir", project)
     run("log", "--json")
+    run("log")
+    run("undo", "--dry-run", codes=(0, 3))
+    run("ui", "--export", str(tmp_path / "page.html"))
+    with open(tmp_path / "page.html") as file:
+        said.append(file.read())
     with open(here.places.vault_key_file) as file:
         key = file.read()
     put(here.places.vault_key_file, "0" * len(key), 0o600)
