@@ -29,7 +29,7 @@ from .take.taking import DEFAULTS, Protection, Taken, TakeSettings, TooManyFiles
 from .upkeep.maintenance import MaintenanceSettings, start_if_due
 
 if TYPE_CHECKING:
-    from .scan.hidden import HiddenLook
+    from .scan.hidden_look import HiddenLook
 
 #: A project with too many files is not walked again before this (nanoseconds).
 _RETRY_NS = 3600 * 10**9

@@ -16,7 +16,7 @@ from safekept.core.records import dataclass
 from ..checkpoint import LOOKED_AT, REASONS, Checkpoint, FileState, Skipped
 
 if TYPE_CHECKING:
-    from ..scan.hidden import HiddenLook
+    from ..scan.hidden_look import HiddenLook
     from ..store.repositories.moves import RepositoryPlan
 
 # The record of a project's rollbacks: what lets a killed one be finished or taken back.

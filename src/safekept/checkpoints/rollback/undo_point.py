@@ -28,7 +28,7 @@ from ..take.taking import Taken, TakeSettings, TooManyFiles, take
 from .proving import no_undo_point, room
 
 if TYPE_CHECKING:
-    from ..scan.hidden import HiddenLook
+    from ..scan.hidden_look import HiddenLook
 
 # What undoing a rollback may touch: what that rollback changed, and nothing that was changed since.
 

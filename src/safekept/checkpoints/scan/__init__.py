@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from safekept.core.doors import doors
 
 if TYPE_CHECKING:
-    from .hidden import HiddenLook
     from .hidden_folders import HiddenFolders
     from .hidden_left import LEFT_WORDS, REMAKEABLE, HiddenLimits, LeftRecord, NotKept, read_left
+    from .hidden_look import HiddenLook
     from .ignore import Ignore
     from .kept_hidden import KeptHidden, KeptLook
     from .rules import Rules
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __getattr__ = doors(
     __name__,
     {
-        "hidden": "HiddenLook",
+        "hidden_look": "HiddenLook",
         "hidden_folders": "HiddenFolders",
         "hidden_left": "HiddenLimits LEFT_WORDS LeftRecord NotKept REMAKEABLE read_left",
         "ignore": "Ignore",

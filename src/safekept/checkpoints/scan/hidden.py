@@ -18,7 +18,6 @@ from array import array
 from collections.abc import Collection, Iterator
 
 from safekept.core.files.remakeable import RemakeableTrees
-from safekept.core.records import dataclass
 
 from .cache import View
 from .content import sidecar_of
@@ -32,13 +31,12 @@ from .hidden_left import (
     UNREADABLE,
     YOURS,
     HiddenLimits,
-    Left,
-    NotKept,
     bound_bytes,
     exposed,
     leave_largest,
     write_left,
 )
+from .hidden_look import HiddenLook
 from .rules import Rules
 from .walk import DEEPEST, DIRECTORY_FLAGS, directory_times_are_reliable
 
@@ -47,38 +45,6 @@ _DIRECTORIES = ("ignored", "secret", "excluded")
 _ROWS = {CODE_OF[reason] for reason in ("oversize", "secret", "ignored", "changing")}
 #: Longer than this a file that was just changed is not waited for, to be told from a later change.
 _SETTLING = 0.025
-
-
-@dataclass(frozen=True, slots=True)
-class HiddenLook:
-    """What is hidden now. `id` is the same where nothing hidden changed; empty: it was not ready."""
-
-    id: str
-    folders: HiddenFolders
-    began: float  # by the monotonic clock
-    since_ns: int  # since then no hidden file changed, and no name in any directory came or went
-    changed: bool = True  # since the look before
-
-    @property
-    def empty(self) -> bool:
-        """Whether nothing hidden is there that would be kept."""
-        return not self.folders.roots and not self.folders.wanted()
-
-    @property
-    def left(self) -> dict[bytes, Left]:
-        return self.folders.left
-
-    @property
-    def unread(self) -> tuple[str, ...]:
-        """What could not even be looked at."""
-        return tuple(
-            os.fsdecode(path) for path, (why, _, _) in self.folders.left.items() if why == UNREADABLE
-        )
-
-    @property
-    def exposed(self) -> tuple[NotKept, ...]:
-        """What is there, is not kept, and would be lost, the largest first."""
-        return exposed(self.folders.left)
 
 
 class NotReady(Exception):

@@ -32,7 +32,7 @@ from .objects import Gather, Trees
 from .taken import Seen, Taken, TakeSettings, project_gone, too_many_files
 
 if TYPE_CHECKING:
-    from ..scan.hidden import HiddenLook
+    from ..scan.hidden_look import HiddenLook
 
 #: From so many files on it pays to look whether the store has them already.
 _WORTH_A_LOOK = 100

@@ -17,8 +17,8 @@ from ..project import holds_too_much
 from ..store.repository import StoreUnusable
 
 if TYPE_CHECKING:
-    from ..scan.hidden import HiddenLook
     from ..scan.hidden_left import HiddenLimits
+    from ..scan.hidden_look import HiddenLook
 
 
 class ProjectGone(SafekeptError):
