@@ -77,6 +77,16 @@ def test_a_rollback_in_a_project_loads_no_module_of_vault_or_home():
             assert not rooms.keys() & {"vault", "home"}, (command, rooms)
 
 
+def test_a_push_that_sends_nothing_hidden_loads_no_module_of_checkpoints():
+    start = loaded("figures_start")
+    with start.places([os.path.dirname(WORKSHOP)]) as (place,):
+        table = f'[[destination]]\nname = "far"\nurl = "file:{place.root}/far"\nsame_disk = true\n'
+        put(place.root, "user/.config/safekept/config.toml", table)
+        push = place.imports("push --dry-run far")
+    assert "checkpoints" not in push["rooms"] and push["rooms"]["vault"] > 20, push
+    assert push["modules"] < 160 and push["every"] < 325, push
+
+
 #: The most modules of safekept that each takes in, and of everything. A command that needs another one may
 #: have it; one that only might need it imports it where it is used. Those of `core/platform` are
 #: small, and some of them are in every command.

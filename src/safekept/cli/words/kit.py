@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from safekept.actions.vault.keys.keys import ListedKey
 from safekept.core.next_step import NextStep
 
 from ..console import Console, count_text, path_text
 
 if TYPE_CHECKING:
+    from safekept.actions.vault.keys.keys import ListedKey
     from safekept.actions.vault.keys.kit_record import KitStatus
 
 

@@ -27,7 +27,6 @@ from ...base.record import record, recording
 from ..destination import ARCHIVES, HIDDEN, VAULT, DestinationSetting, usual_takes
 from ..place import DestinationAbsent, Reach, find_destination, make_ready, remember_place
 from .archives import push_archives
-from .hidden import push_hidden
 from .result import ABSENT, DONE, INCOMPLETE, PushRequest, PushResult
 from .vault import local_vault, push_vault
 
@@ -141,6 +140,8 @@ def _push_hidden(
     result: PushResult,
     listener: Listener,
 ) -> None:
+    from .hidden import push_hidden  # few destinations take it, and it brings all of the checkpoints along
+
     done = result.hidden = push_hidden(
         context,
         objects,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from safekept.core.objects.base import CredentialRights
 from safekept.core.records import dataclass
@@ -13,7 +14,9 @@ from ...base.operations.stores import PushFacts
 from ..place import DestinationAbsent
 from .archives import ArchivesPushed
 from .copying import RepositoryCopy
-from .hidden import HiddenPushed
+
+if TYPE_CHECKING:
+    from .hidden import HiddenPushed
 
 DONE, INCOMPLETE, ABSENT = "done", "incomplete", "absent"
 

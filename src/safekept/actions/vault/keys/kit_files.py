@@ -19,8 +19,6 @@ from ...base.context import UserContext
 from ...base.operations.stores import VaultKitFacts
 from ...base.record import record
 from ..opening import open_vault, vault_exists
-from .kit import make_kit
-from .kit_page import as_html, as_text
 from .kit_reading import is_kit
 from .kit_record import (
     KitRecord,
@@ -44,6 +42,9 @@ def write_kit(context: UserContext, repository: Repository, output: str = "") ->
     `output` is a directory, or a name without suffix; empty: the user's home directory. In a directory a kit
     that this machine did not write is kept, and the new one goes beside it.
     """
+    from .kit import make_kit  # every push looks whether a kit is current, and hardly any writes one
+    from .kit_page import as_html, as_text
+
     kit = make_kit(context, repository)
     output = output or context.places.user_home
     if os.path.isdir(output):
