@@ -21,8 +21,10 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from .batch import FileBatch
+if TYPE_CHECKING:
+    from .batch import FileBatch
 
 
 class FileKind(StrEnum):
@@ -132,6 +134,8 @@ class Storage(ABC):
 
     def batch(self) -> FileBatch:
         """For several new files of which each names the ones before it."""
+        from .batch import FileBatch
+
         return FileBatch(self)
 
     @abstractmethod

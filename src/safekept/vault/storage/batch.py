@@ -1,7 +1,7 @@
 """Several new files of which each names the ones before it: packs, their index, the snapshot.
 
-The promise is that of single writes, in their order: whoever sees a snapshot under its name sees the index
-and the packs that it needs, after a power cut too. A place that can write all bytes before it gives the first
+The promise is that of single writes, in their order: where a snapshot has its name, the index and the packs
+that it needs have theirs, after a power cut too. A place that can write all bytes before it gives the first
 name (`local_batch.py`) waits for its disk far less often than for one file after the other.
 """
 

@@ -17,6 +17,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from safekept.core.errors import SafekeptError
 from safekept.core.files import (
@@ -36,9 +37,10 @@ from safekept.core.processes.process import left_behind, owner_mark
 
 from ..errors import UNTOUCHED, VaultDamaged, VaultUnreachable
 from .base import DIRECTORIES, AlreadyStored, FileKind, NotStored, is_name, stored_name
-from .batch import FileBatch
-from .local_batch import LocalFileBatch
 from .objects import ObjectStorage
+
+if TYPE_CHECKING:
+    from .batch import FileBatch
 
 _TEMPORARY = re.compile(r"(?:config|safekept-reserve|[0-9a-f]{64})-tmp-(\d+-[0-9a-f]{8,12}-[0-9a-f]+)")
 #: Filesystems that one machine has to itself. Of any other, others may write to it too.
@@ -267,6 +269,8 @@ class LocalStorage(ObjectStorage):
             raise AlreadyStored(kind, name) from None
 
     def batch(self) -> FileBatch:
+        from .local_batch import LocalFileBatch
+
         return LocalFileBatch(self)
 
     def delete(self, kind: FileKind, name: str) -> None:
