@@ -137,12 +137,12 @@ class Checkpoints:
         >>> (project / "parser.py").read_text()
         'better'
         """
-        from safekept.actions.projects.points import HOME
+        from safekept.actions.projects.points import CHECKPOINT
 
         with _points(current_user(), self.directory) as points:
             target = points.last_rollback()
-            if target.kind == HOME:
-                return _undo_home_rollback(self.directory, dry_run)
+            if target.kind != CHECKPOINT:
+                return _undo_home_rollback(self.directory, overwrite_mine, dry_run)
             return _rolled_back(points.undo(target, overwrite_mine=overwrite_mine, dry_run=dry_run))
 
     @contextmanager
@@ -206,9 +206,9 @@ def _roll_home_back(directory: str, point: str, files: tuple[str, ...], dry_run:
 
 
 @in_its_own_process
-def _undo_home_rollback(directory: str, dry_run: bool) -> RolledBack:
+def _undo_home_rollback(directory: str, overwrite_mine: bool, dry_run: bool) -> RolledBack:
     with _points(current_user(), directory) as points:
-        return _rolled_back(points.undo(dry_run=dry_run))
+        return _rolled_back(points.undo(overwrite_mine=overwrite_mine, dry_run=dry_run))
 
 
 def _listed(row: PointRow) -> Point:

@@ -83,6 +83,11 @@ def _undone(found: ActionUndone, dry_run: bool) -> Undone:
         steps = found.rollback.plan.steps
         returns = tuple(step.path for step in steps if step.places)
         goes = tuple(step.path for step in steps if step.action == "remove")
+    if found.turn is not None:
+        from safekept.checkpoints.points import REMOVING
+
+        returns = tuple(path for path, action in found.turn.steps if action not in REMOVING)
+        goes = tuple(path for path, action in found.turn.steps if action in REMOVING)
     if found.brought_back is not None:
         returns = found.brought_back.back
     change = found.change

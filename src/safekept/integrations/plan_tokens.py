@@ -146,6 +146,8 @@ def of_undo(undone: Undone) -> str:
         facts += [plan.operation, plan.home, plan.returns, plan.goes, plan.since, state]
     if undone.rollback is not None:
         facts += _rollback(undone.rollback.plan)
+    if undone.turn is not None:
+        facts.append(of_rollback(undone.turn))
     if undone.session is not None:
         facts += [undone.session.session, undone.session.database, undone.session.returned]
     return fingerprint_of(facts)

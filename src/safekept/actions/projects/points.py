@@ -34,17 +34,20 @@ if TYPE_CHECKING:
 
     from .difference import PointDifference
     from .timeline import EveryPoint, Timeline
+    from .turns.turn import Turn
+    from .turns.work import Workplace
 
-CHECKPOINT, HOME = "checkpoint", "home"
+CHECKPOINT, HOME, TURN = "checkpoint", "home", "turn"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """What a word means: whose point it is, and by what it is found there."""
 
-    kind: str  # CHECKPOINT or HOME
-    place: str  # the project, or the agent's home
-    id: str  # of a checkpoint the word as it was given; of an undo in a home: the operation
+    kind: str  # CHECKPOINT, HOME or TURN
+    place: str  # the project, or the agent's home; of a turn: none
+    id: str  # of a checkpoint the word as it was given; of an undo in a home, or of a turn: the operation
+    turn: Turn | None = None
 
 
 class PointRollback(Protocol):
@@ -53,7 +56,7 @@ class PointRollback(Protocol):
     @property
     def operation(self) -> str: ...
     @property
-    def point(self) -> Checkpoint | HomePoint: ...
+    def point(self) -> Checkpoint | HomePoint | Turn: ...
     @property
     def planned(self) -> bool:
         """Whether nothing was done, and this is what would be."""
@@ -180,6 +183,21 @@ class Points:
             self._opened = Store.open(checkpoint_directory(self.context), listener=self._listener)
         return self._opened
 
+    def turn(self, word: str = "", session: str = "") -> Target:
+        """The turn of an agent that a word means, wherever it worked; nothing means the one that changed
+        something here last. Raises NoSuchTurn, and NoCheckpointsHere where neither project nor home is."""
+        from .home_points.timeline import home_points
+        from .turns.turn import named_turn, newest_turn, turns_among, turns_of_store
+
+        if word.strip():
+            at_homes = home_points(self.context, session=session)
+            points = [one for one in turns_of_store(self._looked) if not session or one.session == session]
+            return Target(TURN, "", "", named_turn(turns_among([*points, *at_homes]), word))
+        found = self.list(session=session)
+        if found.project is None and found.home is None:
+            self.need_project()
+        return Target(TURN, "", "", newest_turn(found))
+
     # ── lists and differences ──────────────────────────────────────────────────────────────────────
 
     def list(self, *, session: str = "", turn: str = "", every: bool = False, git: bool = False) -> Timeline:
@@ -191,6 +209,7 @@ class Points:
 
         from .timeline import timeline, with_home_points
 
+        self.recover_turns()
         if project := self.project:
             with contextlib.suppress(SafekeptError):
                 recover(self._store, project, settings=self._settings, listener=self._listener)
@@ -269,12 +288,19 @@ class Points:
         dry_run: bool = False,
         agreed: Agreed | None = None,
     ) -> PointRollback:
-        if git and (files or target.kind == HOME):
+        if git and (files or target.kind != CHECKPOINT):
             raise WholeRepositoryOnly(
-                "A git repository goes back as a whole: not with single files, and not with a home point",
+                "A git repository goes back as a whole: not with single files, a turn or a home point",
                 kept="Nothing was changed",
                 next_steps=("Ask for one of the two at a time.",),
             )
+        self.recover_turns()
+        if target.turn is not None:
+            from .turns.rollback import plan_turn, take_turn_back
+
+            if dry_run:
+                return plan_turn(self._work, target.turn, overwrite_mine=overwrite_mine)
+            return take_turn_back(self._work, target.turn, overwrite_mine=overwrite_mine, agreed=agreed)
         if target.kind == HOME:
             from .home_points.rollback import HomeRollbackRequest, roll_back_home
 
@@ -286,7 +312,7 @@ class Points:
                 self._session,
                 self._deadline,
                 self._keep_days,
-                agreed,
+                agreed=agreed,
             )
             return roll_back_home(self.context, request, self._listener)
         return self._in_project(target, tuple(files), overwrite_mine, False, dry_run, agreed, git)
@@ -298,9 +324,11 @@ class Points:
         from safekept.home.landing import NothingToUndo
 
         from ..undo.changes import ROLLBACK, changes
+        from ..undo.changes import TURN as ONE_TURN
         from ..undo.undo import named_change
 
-        known = [one for one in changes(self.context) if one.kind == ROLLBACK or one.landed.home_point]
+        rollbacks = (ROLLBACK, ONE_TURN)
+        known = [one for one in changes(self.context) if one.kind in rollbacks or one.landed.home_point]
         change = named_change(known, operation)
         if change is None:
             raise NothingToUndo(
@@ -310,7 +338,7 @@ class Points:
             )
         if change.kind == ROLLBACK:
             return Target(CHECKPOINT, change.project, change.point)
-        return Target(HOME, change.home, change.operation)
+        return Target(TURN if change.kind == ONE_TURN else HOME, change.home, change.operation)
 
     def last_rollback(self) -> Target:
         """What `undo` takes back here: the last rollback of the project, or of a home point.
@@ -321,9 +349,13 @@ class Points:
         from ..base.operations.homes import RestoreFacts
 
         with contextlib.suppress(OSError):
+            from .turns.record import any_records
+
             restores = self.context.journal.backwards("restore")
-            if any(RestoreFacts.read(one).home_point for one in restores):
+            of_turns = any_records(self.context)
+            if of_turns or any(RestoreFacts.read(one).home_point for one in restores):
                 from ..undo.changes import LANDING, ROLLBACK, changes
+                from ..undo.changes import TURN as ONE_TURN
 
                 place = os.path.realpath(self.directory)
                 standing = [one for one in changes(self.context) if one.open]
@@ -335,9 +367,15 @@ class Points:
                     and (within(place, one.home) or _asked_in(one.landed.directory) == place)
                 ]
                 own = [one for one in standing if one.kind == ROLLBACK and within(place, one.project)]
-                last = max(of_home, key=lambda one: one.time, default=None)
+                whole = [
+                    one
+                    for one in standing
+                    if one.kind == ONE_TURN and any(within(place, where) for where in one.places)
+                ]
+                last = max([*of_home, *whole], key=lambda one: one.time, default=None)
                 if last is not None and not any(one.time > last.time for one in own):
-                    return Target(HOME, last.home, last.operation)
+                    kind = TURN if last.kind == ONE_TURN else HOME
+                    return Target(kind, last.home, last.operation)
         return Target(CHECKPOINT, self.need_project(), "")
 
     def undo(
@@ -349,23 +387,27 @@ class Points:
         agreed: Agreed | None = None,
     ) -> PointRollback:
         """Take a rollback back, by default the last one here; in a project also by its undo point."""
+        self.recover_turns()
         target = target or self.last_rollback()
-        if target.kind == HOME:
+        if target.kind != CHECKPOINT:
             from ..undo.undo import Undone, UndoRequest, take_back
             from .home_points.rollback import HomeRollbackUndone
 
             def shown(undone: Undone) -> None:
                 if agreed is not None:
-                    agreed(HomeRollbackUndone(undone))
+                    agreed(undone.turn or HomeRollbackUndone(undone))
 
             request = UndoRequest(
                 operation=target.id,
                 dry_run=dry_run,
                 deadline=self._deadline,
                 keep_days=self._keep_days,
-                agreed=shown,
+                settings=self._settings,
+                overwrite_mine=overwrite_mine,
+                agreed=shown if agreed is not None else None,
             )
-            return HomeRollbackUndone(take_back(self.context, request, self._listener))
+            undone = take_back(self.context, request, self._listener)
+            return undone.turn or HomeRollbackUndone(undone)
         return self._in_project(target, (), overwrite_mine, True, dry_run, agreed)
 
     def _in_project(
@@ -397,6 +439,30 @@ class Points:
             agreed=shown,
         )
         return rollback_in(self.context, self._store, target.place, request, self._listener)
+
+    def recover_turns(self) -> None:
+        """Finish the rollback of a turn that was killed."""
+        from .turns.record import any_records
+
+        if any_records(self.context):
+            from .turns.rollback import recover_turns
+
+            recover_turns(self._work)
+
+    @property
+    def _work(self) -> Workplace:
+        from .turns.work import Workplace
+
+        return Workplace(
+            self.context,
+            lambda: self._store,
+            self._settings,
+            self.directory,
+            self._session,
+            self._deadline,
+            self._keep_days,
+            self._listener,
+        )
 
 
 def _asked_in(directory: object) -> str:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from safekept.checkpoints.checkpoint import Checkpoint, Skipped
+from safekept.checkpoints.checkpoint import Checkpoint, NoSuchCheckpoint, Skipped
 from safekept.checkpoints.points import HIDDEN_FILES, Left
 from safekept.checkpoints.rollback import (
     RollbackPlan,
@@ -28,6 +28,7 @@ from safekept.checkpoints.take import TakeSettings
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener, silent
 from safekept.core.journal import new_id
+from safekept.core.next_step import NextStep
 from safekept.core.records import dataclass
 
 from ..base.context import UserContext
@@ -54,6 +55,8 @@ class RollbackRequest:
     overwrite_mine: bool = False
     undo: bool = False
     git: bool = False  # the project's own repository, too
+    until: str = ""  # the point with which one turn ended: only what it changed goes back
+    part_of: str = ""  # the operation that this is a part of
     dry_run: bool = False
     session: str = ""  # who asks, for the record
     settings: TakeSettings | None = None
@@ -151,7 +154,7 @@ def rollback_in(
     """The same in a store that is open. One lock is held from the plan to the end."""
     operation, began = new_id(), time.monotonic()
     work = RollbackUndoFacts(project=project) if request.undo else RollbackFacts(project=project)
-    work.directory = context.caller.directory or None
+    work.directory, work.part_of = context.caller.directory or None, request.part_of or None
     with contextlib.ExitStack() as stack:
         if not request.dry_run:
             stack.enter_context(recording(context, operation, work, listener))
@@ -267,11 +270,26 @@ def _plan(store: Store, project: str, request: RollbackRequest, listener: Listen
         recreate=True,
         looking=request.dry_run,
         git=request.git,
+        until=_end_of_turn(store, project, request.until) if request.until else None,
         cwd=request.directory,
         settings=request.settings,
         session=request.session,
         listener=listener,
     )
+
+
+def _end_of_turn(store: Store, project: str, id: str) -> Checkpoint:
+    """The point with which a turn ended. Raises NoSuchCheckpoint: without it too much would go back."""
+    found = store.called(project, id)
+    if found is None:
+        raise NoSuchCheckpoint(
+            f"What the turn left in `{project}` is not known: checkpoint {id} was dropped, or is damaged",
+            kept="Nothing was changed",
+            next_steps=(NextStep("rollback", ("--dir", project), before="See what there is to go back to:"),),
+            project=project,
+            id=id,
+        )
+    return found
 
 
 def _ask_whether_agreed(request: RollbackRequest, plan: RollbackPlan, hidden: HiddenRollback | None) -> None:

@@ -34,6 +34,7 @@ from .difference import pairs_of
 from .guarding import forbidden_roots
 from .home_points.point import HomePoint, any_taken
 from .project import NearbyProjects, find_project, near
+from .turns.turn import Turn, turns_among
 
 #: What changed is counted for so many rows; few read further down.
 _COUNTED = 40
@@ -93,6 +94,11 @@ class Timeline:
         every = [*self.rows, *(PointRow(0, point) for point in self.home_points)]
         return sorted(every, key=lambda row: row.point.time_ns, reverse=True)
 
+    @property
+    def turns(self) -> list[Turn]:
+        """The turns that the rows belong to, newest first."""
+        return turns_among(row.point for row in self.in_order)
+
     def numbered(self, number: int) -> Checkpoint | HomePoint | None:
         return next((row.point for row in self.rows if row.number == number), None)
 
@@ -104,6 +110,7 @@ class Timeline:
             "home": self.home,
             "checkpoints": rows if self.home is None else [],
             "home_points": [point.as_dict() for point in self.home_points] if self.home is None else rows,
+            "turns": [{"id": one.id, "session": one.session, "turn": one.turn} for one in self.turns],
             "below": list(self.near.below),
             "above": list(self.near.above),
             "hidden": self.hidden,
@@ -259,7 +266,8 @@ def _here(
     if live is None or not any(point.kind == "undo" for point in points):
         return ""
     known = reconstruct_all(store, points, live)
-    whole = [line for line in finished if line.get("complete") and not line.get("files")]
+    partly = ("files", "until")
+    whole = [line for line in finished if line.get("complete") and not any(map(line.get, partly))]
     for point in chosen:
         with contextlib.suppress(CheckpointDamaged):
             if not pairs_of(store, known[point.id], ReconstructedState(live)):

@@ -24,7 +24,7 @@ from ..base.operations.homes import LandingFacts, RestoreFacts, SessionFacts
 from ..base.operations.projects import RollbackFacts
 from ..projects.project import checkpoint_directory
 
-LANDING, ROLLBACK, SESSION = "landing", "rollback", "session"
+LANDING, ROLLBACK, SESSION, TURN = "landing", "rollback", "session", "turn"
 FINISHED = ("done", "incomplete")
 _LANDED = ("import", "restore", "undo")
 #: Something lands outside of a home that is rebuilt, too: by an operation of its own.
@@ -32,10 +32,15 @@ _AT_HOMES = (*_LANDED, "rebuild")
 #: What a change is called, by its verb of the journal.
 _NOUNS = {
     "rollback-undo": "undo of a rollback",
+    "rollback-turn": "rollback of a turn",
+    "rollback-turn-undo": "undo of a turn's rollback",
     "restore-session": "return of a conversation",
     "undo-session": "undo of a conversation's return",
 }
-_CHANGING = (*_AT_HOMES, "rollback", "rollback-undo", "restore-session", "undo-session")
+_CHANGING = (
+    *(*_AT_HOMES, "rollback", "rollback-undo", "restore-session", "undo-session"),
+    *("rollback-turn", "rollback-turn-undo"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,7 @@ class Change:
 
     operation: str
     verb: str  # of the journal: "import", "restore", "undo", "rollback", "rollback-undo", "restore-session"
-    kind: str  # how it is taken back: LANDING, ROLLBACK or SESSION
+    kind: str  # how it is taken back: LANDING, ROLLBACK, SESSION or TURN
     time: float
     home: str = ""
     project: str = ""
@@ -54,10 +59,19 @@ class Change:
     lines: tuple[Record, ...] = ()  # of the journal, where it knows of it
     also: str = ""  # another id that it is known by
     undoes: int = 0  # of a rollback: how many it stands upon, each taking back the one before
+    places: tuple[str, ...] = ()  # of a turn's rollback: every project and home that was changed
+    parts: tuple[str, ...] = ()  # and the names of what was done in each: each means the whole
 
     @property
     def place(self) -> str:
-        return self.home or self.project
+        return self.home or self.project or next(iter(self.places), "")
+
+    @property
+    def every_place(self) -> tuple[str, ...]:
+        return self.places or (self.place,)
+
+    def is_called(self, name: str) -> bool:
+        return name in (self.operation, self.also, *self.parts)
 
     @property
     def noun(self) -> str:
@@ -88,11 +102,15 @@ class Change:
             "home": self.home or None,
             "project": self.project or None,
             "undone_by": self.undone_by or None,
+            **({"places": list(self.places)} if self.places else {}),
         }
 
 
-def changes(context: UserContext, home: str = "", project: str = "") -> list[Change]:
-    """Every change that is known, in the order in which they were made; narrowed to one place if named."""
+def changes(context: UserContext, home: str = "", project: str = "", *, apart: bool = False) -> list[Change]:
+    """Every change that is known, in the order in which they were made; narrowed to one place if named.
+
+    What belongs to the rollback of one turn is one change, but for `apart`.
+    """
     records = journal_of(context, *_CHANGING)
     final = {one.operation: (at, one) for at, one in enumerate(records) if one.state in FINISHED}
     found: list[Change] = []
@@ -102,6 +120,8 @@ def changes(context: UserContext, home: str = "", project: str = "") -> list[Cha
             found += _sessions(place, records)
     if not home:
         found += _rollbacks(context, project, final)
+    if not apart:
+        found = _turns_as_one(context, found, final, home or project)
 
     def order(change: Change) -> tuple[int, float]:
         if change.operation in final:
@@ -254,6 +274,44 @@ def _rollbacks(context: UserContext, project: str, final: Mapping[str, tuple[int
                 )
             )
     return found
+
+
+def _turns_as_one(
+    context: UserContext, found: list[Change], final: Mapping[str, tuple[int, Record]], place: str
+) -> list[Change]:
+    """The rollbacks of turns in the place of their parts."""
+    from ..projects.turns.record import any_records, read_records
+    from ..projects.turns.undo import undone_by
+
+    if not any_records(context):
+        return found
+    records = read_records(context)
+    names = {part.undo for told in records for part in told.done}
+    whole = [one for one in found if not names & {one.operation, one.point}]
+    for told in records:
+        places = tuple(dict.fromkeys(part.place for part in told.done))
+        if not places or (place and place not in places):
+            continue
+        known = final.get(told.operation)
+        whole.append(
+            Change(
+                operation=told.operation,
+                verb=told.verb,
+                kind=TURN,
+                time=told.ended or told.began,
+                undone_by=undone_by(records, told),
+                lines=(known[1],) if known else (),
+                places=places,
+                parts=tuple(
+                    name
+                    for one in found
+                    if {part.undo for part in told.done} & {one.operation, one.point}
+                    for name in (one.operation, one.also, one.point)
+                    if name
+                ),
+            )
+        )
+    return whole
 
 
 def rolled_back_projects(context: UserContext) -> list[tuple[str, str]]:

@@ -49,7 +49,7 @@ def last_change(context: UserContext, known: list[Change], home: str, project: s
     if home or project or not directory:
         return LastChange(standing[-1])
     place = os.path.realpath(directory)
-    done_here = {one.operation for one in standing if within(place, one.place)}
+    done_here = {one.operation for one in standing if any(within(place, where) for where in one.every_place)}
     around = project_around(context, place)
     if not done_here:
         last = standing[-1]

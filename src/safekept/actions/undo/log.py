@@ -81,7 +81,9 @@ def _newest(journal: Journal, request: LogRequest, reading: Reading) -> Iterator
         if request.verb and record.verb != request.verb:
             continue
         facts = AnyFacts.read(record)
-        places = (facts.home, facts.project, *(facts.homes or ()))
+        if facts.part_of:
+            continue  # the operation that it is a part of is listed
+        places = (facts.home, facts.project, *(facts.homes or ()), *(facts.places or ()))
         everywhere = record.verb in request.unplaced and not any(places)
         if request.home and request.home not in places and not everywhere:
             continue

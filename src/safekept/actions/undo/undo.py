@@ -28,7 +28,7 @@ from ..base.recovery import recover_interrupted
 from ..hosts.connections import staying_connected
 from ..projects.project import NoCheckpointsHere, checkpoint_directory
 from ..restoring.starting import take_back_wrappers
-from .changes import LANDING, ROLLBACK, Change, changes, journal_of, rolled_back_projects
+from .changes import LANDING, ROLLBACK, TURN, Change, changes, journal_of, rolled_back_projects
 from .last_change import ANYWHERE, last_change, project_around
 from .undo_refusals import instead, several, taken_back
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from safekept.checkpoints.take import TakeSettings
 
     from ..projects.rollback import RollbackOutcome
+    from ..projects.turns.outcome import TurnRollback
     from .dropped import BroughtBack
     from .session import SessionUndone
 
@@ -55,6 +56,8 @@ class UndoRequest:
     deadline: float = 30.0
     keep_days: float = 14.0
     settings: TakeSettings | None = None  # how the point before an undone rollback is taken
+    overwrite_mine: bool = False  # also what was changed after a rollback
+    part_of: str = ""  # the operation that this is a part of
     #: Is shown the plan before anything is changed, and raises where it is not what was agreed to.
     agreed: Callable[[Undone], None] | None = None
 
@@ -70,6 +73,7 @@ class Undone:
     rollback: RollbackOutcome | None = None
     session: SessionUndone | None = None
     brought_back: BroughtBack | None = None
+    turn: TurnRollback | None = None
     notes: tuple[str, ...] = ()  # what became of the agents' connections
     facts: UndoFacts | None = None  # of a landing that was taken back: what the journal says, and documents
     how: str = ANYWHERE  # how it came to be meant, where it was not named
@@ -77,6 +81,8 @@ class Undone:
 
     @property
     def complete(self) -> bool:
+        if self.turn is not None:
+            return self.turn.complete
         rolled = self.rollback.rolled_back if self.rollback else None
         if rolled is not None:
             return rolled.complete
@@ -93,6 +99,8 @@ class Undone:
         if self.rollback is not None:
             document |= {"project": self.change.project, **self.rollback.as_dict()}
             document["operation"] = self.operation or None
+        if self.turn is not None:
+            document |= {**self.turn.as_dict(), "operation": self.operation or None}
         if self.session is not None:
             document |= {"home": self.change.home, "session": self.session.as_dict()}
         if self.brought_back is not None:
@@ -137,6 +145,8 @@ def _take_back(
         return _landing(context, change, request, listener)
     if change.kind == ROLLBACK:
         return _rollback(context, change, request, listener)
+    if change.kind == TURN:
+        return _turn(context, change, request, listener)
     from safekept.home.conversations import SessionNotTakenOut
 
     from .session import undo_session
@@ -164,6 +174,7 @@ def _recover_all_interrupted(
     if not project:
         for place in {home} if home else {one.home for one in changes(context) if one.home}:
             recover_interrupted(context, place, listener)
+    _finish_turns(context, request, listener)
     for place, path in [] if home else rolled_back_projects(context):
         if (not project or path == project) and RollbackJournal(place).pending():
             from safekept.checkpoints.rollback import recover
@@ -174,9 +185,23 @@ def _recover_all_interrupted(
                 recover(store, path, settings=request.settings, listener=listener)
 
 
+def _finish_turns(context: UserContext, request: UndoRequest, listener: Listener) -> None:
+    """The rollback of a turn that was killed between two places."""
+    from ..projects.turns.record import any_records
+
+    if not any_records(context):
+        return
+    from ..projects.rollback import checkpoint_store
+    from ..projects.turns.rollback import recover_turns
+    from ..projects.turns.work import Workplace
+
+    with contextlib.suppress(SafekeptError), checkpoint_store(context, listener) as store:
+        recover_turns(Workplace(context, lambda: store, request.settings, listener=listener))
+
+
 def named_change(known: list[Change], word: str) -> Change | None:
     """The change with this id, or with an id that starts or ends so."""
-    exact = [one for one in known if word in (one.operation, one.also)]
+    exact = [one for one in known if one.is_called(word)]
     if exact:
         return exact[0]
     short = [one for one in known if one.operation.startswith(word) or one.operation.endswith("-" + word)]
@@ -239,6 +264,7 @@ def _landing(context: UserContext, change: Change, request: UndoRequest, listene
     if request.agreed is not None:
         request.agreed(Undone("", change, plan))
     work = UndoFacts(home=change.home, undoes=change.operation, directory=context.caller.directory or None)
+    work.part_of = request.part_of or None
     with (
         staying_connected(context, change.home) as notes,
         recording(context, new_id(), work, listener),
@@ -261,6 +287,53 @@ def _landing(context: UserContext, change: Change, request: UndoRequest, listene
     return Undone(landed.operation, change, plan, landed, notes=tuple(notes), facts=work)
 
 
+def take_landing_back(context: UserContext, home: str, request: UndoRequest, listener: Listener) -> Undone:
+    """One landing in a home, which may be a part of more."""
+    recover_interrupted(context, home, listener)
+    known = changes(context, home, apart=True)
+    change = next((one for one in known if one.operation == request.operation), None)
+    if change is None:
+        raise UndoNotPossible(
+            f"{request.operation} cannot be taken back: nothing is known of it in `{home}` any more",
+            kept=_KEPT,
+            next_steps=(NextStep("log", before="See what was done:"),),
+            operation=request.operation,
+        )
+    _refuse_what_is_over(context, change, known)
+    return _landing(context, change, request, listener)
+
+
+def _turn(context: UserContext, change: Change, request: UndoRequest, listener: Listener) -> Undone:
+    from ..projects.rollback import checkpoint_store
+    from ..projects.turns.undo import find_record, undo_turn
+    from ..projects.turns.work import Workplace
+
+    told = find_record(context, change.operation)
+    assert told is not None  # the change was made from it
+
+    def agreed(plan: TurnRollback) -> None:
+        if request.agreed is not None:
+            request.agreed(Undone("", change, turn=plan))
+
+    with checkpoint_store(context, listener) as store:
+        work = Workplace(
+            context,
+            lambda: store,
+            request.settings,
+            deadline=request.deadline,
+            keep_days=request.keep_days,
+            listener=listener,
+        )
+        done = undo_turn(
+            work,
+            told,
+            dry_run=request.dry_run,
+            overwrite_mine=request.overwrite_mine,
+            agreed=agreed if request.agreed is not None else None,
+        )
+    return Undone(done.operation, change, turn=done)
+
+
 def _rollback(context: UserContext, change: Change, request: UndoRequest, listener: Listener) -> Undone:
     from safekept.checkpoints.checkpoint import NoSuchCheckpoint
 
@@ -278,6 +351,8 @@ def _rollback(context: UserContext, change: Change, request: UndoRequest, listen
                 target=change.point,
                 undo=True,
                 dry_run=request.dry_run,
+                overwrite_mine=request.overwrite_mine,
+                part_of=request.part_of,
                 settings=request.settings,
                 agreed=agreed,
             ),

@@ -93,6 +93,7 @@ LEFT = {
     **REASONS,
     "mine": "changed by you after the agent's last write",
     "since": "changed after the rollback that is undone",
+    "later": "changed again by a later turn",
     "renamed": "may be the only copy of a file that was renamed, so it is not deleted",
     "unknown": "on disk, and not saved by any checkpoint",
     "unproven": "may have been there before; the checkpoint's list of what it left out is not whole",
@@ -122,7 +123,7 @@ OWN = "."
 #: What was left although it should have come back, or gone.
 _INCOMPLETE = (
     *("damaged", "changed", "held", "case", "in-the-way", "mount", "not-permitted", "unreadable", "not-set"),
-    *("hidden-shut", "no-symlinks", "no-such-name"),
+    *("hidden-shut", "no-symlinks", "no-such-name", "later"),
 )
 #: What stays because it is later work, or is written by git alone.
 _THEIRS = ("mine", "since", "git")
@@ -205,6 +206,9 @@ class RollbackPlan:
     hidden: HiddenLook | None = None  # what the undo point found hidden; None: it was not looked at
     deferred: Collection[str] = ()  # whose change it is only the hidden half knows: it decides these
     undone: str | None = None  # the id that the rollback went back to which this one undoes
+    #: Only what was changed up to this point goes back, as far as it still is as it was there: one turn.
+    until: Checkpoint | None = None
+    later_turns: bool = False  # others were at work after that point
     root: FileState | None = None  # the project's own directory as it was; None where that is not known
     root_now: FileState | None = None
     then: Mapping[str, FileState] = field(default_factory=dict, repr=False)  # as it was
@@ -259,6 +263,7 @@ class RollbackPlan:
             "git": self.git,
             "repositories": [one.as_dict() for one in self.repositories],
             "remarks": list(self.remarks),
+            **({"until": self.until.id} if self.until is not None else {}),
         }
 
 

@@ -26,6 +26,7 @@ from ..store.store import Store
 from ..store.tree_state import TreeState
 from ..take.taking import ProjectGone, TakeSettings
 from .deciding import RollbackInputs, plan_steps
+from .one_turn import as_later, changed_by_turns, changed_until, turns_after
 from .project_tree import ProjectTree, check_project
 from .recovery import recover_locked, rollback_lock
 from .undo_point import Undoing, UndoPoint, missing_from_point, store_to_plan_in, undoing
@@ -54,6 +55,7 @@ def plan_rollback(
     undone: str | None = None,
     looking: bool = False,
     git: bool = False,
+    until: Checkpoint | None = None,
     settings: TakeSettings | None = None,
     session: str = "",
     listener: Listener = silent,
@@ -63,7 +65,8 @@ def plan_rollback(
     `checkpoint` is one, or the number or id a person gave. With `recreate` a project that is gone is made
     again, as an empty directory. `undone`: this undoes a rollback, which went back to that id.
     `looking`: the plan is only shown, and nothing is stored for it. `git`: the project's own repositories go
-    back as well; numbers then count what only moved there, too.
+    back as well; numbers then count what only moved there, too. `until`: only what was changed up to that
+    later point goes back, as far as it was not changed again.
     Raises the typed errors of `addressing`, `project_tree` and `proving`.
     """
     with rollback_lock(store, project):
@@ -73,7 +76,9 @@ def plan_rollback(
             with store_to_plan_in(store, project, looking) as planning:
                 keeping = UndoPoint(planning, project, settings, session, listener, looking=looking)
                 kept = KeptHidden(store.project_directory(project))
-                plan = _planned(keeping, checkpoint, files, overwrite_mine, cwd, undone, made, git, kept)
+                plan = _planned(
+                    keeping, checkpoint, files, overwrite_mine, cwd, undone, made, git, kept, until
+                )
                 if not files:
                     plan.repositories = _moved(planning, plan, overwrite_mine, undone, store.directory)
                     plan.settle_repositories()
@@ -93,6 +98,7 @@ def _planned(
     made: tuple[str, ...],
     git: bool,
     kept: KeptHidden,
+    until: Checkpoint | None = None,
 ) -> RollbackPlan:
     store, project, undo = keeping.store, keeping.project, keeping.take()
     target = (
@@ -107,7 +113,7 @@ def _planned(
             other=target.project,
         )
     plan = RollbackPlan(project, target, undo, git=git, made_project=bool(made), made=made)
-    plan.undone = undone
+    plan.undone, plan.until = undone, until
     _Filling(store, plan, keeping, overwrite_mine, kept).fill(files, cwd, undone)
     plan.hidden = keeping.hidden
     if not plan.undo.full and not files:
@@ -171,6 +177,9 @@ class _Filling:
         wanted: Callable[[str], bool] = _Wanted(plan.files)
         if undone is not None and not plan.made_project:
             undoing_it = undoing(self.store, states, self.points, plan.target, undone)
+        elif plan.until is not None and not plan.made_project:
+            undoing_it = changed_until(self.store, states, self.points, plan.then, plan.until, plan.undo)
+            plan.later_turns = bool(turns_after(self.points, plan.until))
         if undoing_it is not None:
             wanted = undoing_it.changed
         with ProjectTree(plan.project) as ground:
@@ -200,6 +209,7 @@ class _Filling:
                 renamed=renamed,
             )
             plan.steps, plan.left = plan_steps(sides)
+            plan.left = as_later(plan, plan.left)
             plan.left += [
                 Left(one.path, one.reason, one.detail)
                 for one in left_out.items
@@ -209,7 +219,7 @@ class _Filling:
             ]
         if rebuilt.base.id == plan.target.id and not files:
             self._own_directory(states(rebuilt.base).root, now.root, undoing_it)
-        if undoing_it is not None:
+        if undoing_it is not None and undone is not None:
             others = undoing_it.others(self._differing(now, lambda path: True), plan.then, now)
             plan.left = sorted([*plan.left, *(Left(path, "since") for path in others)], key=lambda o: o.path)
         plan.not_covered = [one for one in left_out.items if wanted(one.path)]
@@ -230,11 +240,18 @@ class _Filling:
         self, undoing_it: Undoing | None, wanted: Callable[[str], bool], now: TreeState
     ) -> tuple[set[str], set[str]]:
         """What others changed after the rollback that is undone; what the user changed after the agent."""
-        if self.overwrite or self.plan.made_project:  # what is gone whole was no edit of a file
+        until = self.plan.until
+        if (
+            self.overwrite and until is None
+        ) or self.plan.made_project:  # what is gone whole was no edit of a file
             return set(), set()
         differing = self._differing(now, wanted)
         if undoing_it is not None:
-            return undoing_it.since(differing, now), set()
+            since = undoing_it.since(differing, now)
+            if until is None:
+                return since, set()
+            by_turns = changed_by_turns(self.store, self.points, until, self.plan.undo, since)
+            return by_turns, set() if self.overwrite else since - by_turns
         # Of what lies there hidden nothing is known, and so not whose it is.
         unknown = {path for path in differing if path not in now and not now.knows(path)}
         differing = [path for path in differing if path not in unknown]

@@ -147,7 +147,8 @@ def _recover_files(
                 hidden = begun.get("hidden") is True
                 remarks, not_set = finish(ground, changes, outsides, opened, undo, target if hidden else "")
                 whole = begun.get("complete") is not False and not outcome.left + not_set and not hidden
-                if hidden:
+                until = str(begun.get("until") or "")
+                if hidden and not until:  # one turn is gone on with as a whole
                     listener(Event("rollback", text=_half(project, target)))
                 journal.close(
                     "done",
@@ -160,6 +161,7 @@ def _recover_files(
                     left=len(outcome.left + not_set),
                     complete=whole,
                     recovered=True,
+                    **({"until": until} if until else {}),
                     time=time.time(),
                 )
                 after_mark(

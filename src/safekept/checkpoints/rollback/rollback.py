@@ -217,6 +217,7 @@ def carry_out(
                 opened=opened,
                 complete=not plan.incomplete([*plan.left, *prepared.left]),
                 hidden=hidden,
+                **_turn(plan),
                 time=time.time(),
             )
             for path, mode in opened.items():
@@ -301,8 +302,14 @@ def _summary(plan: RollbackPlan, result: RolledBack) -> dict[str, object]:
         "done": len(result.done),
         "left": len(result.left),
         "complete": result.complete,
+        **_turn(plan),
         "time": time.time(),
     }
+
+
+def _turn(plan: RollbackPlan) -> dict[str, object]:
+    """What says that only one turn went back, and not all since the target."""
+    return {"until": plan.until.id} if plan.until is not None else {}
 
 
 def _failed(plan: RollbackPlan, error: OSError) -> RollbackFailed:

@@ -8,7 +8,7 @@ visible one counts. The caller gives both states of the hidden half, and where i
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
 from safekept.core.errors import SafekeptError
 from safekept.core.events import Listener
@@ -45,7 +45,8 @@ class SecondHalf:
     history: History  # of the hidden half: a point of which nothing is kept raises CheckpointDamaged
     contents: FileContents  # of both halves
     same: Same  # whether two states are of the same bytes, in whichever half they are
-    #: Where a rollback is undone: the hidden half as that rollback wanted it; None where that is not known.
+    #: Where a rollback is undone: the hidden half as that rollback wanted it; where one turn goes back: as
+    #: that turn left it. None where that is not known.
     undone: TreeState | None = None
     overwrite_mine: bool = False
     left_now: Mapping[str, Skipped] = field(default_factory=dict)  # what is there and not kept
@@ -73,12 +74,15 @@ def plan_second_half(store: Store, plan: RollbackPlan, half: SecondHalf) -> Roll
         if own(path) and visible_state(then.get(path)) != visible_state(now.get(path))
     ]
     wanted, since, mine = own, set[str](), set[str]()
+    # With --overwrite-mine only what later turns changed stays.
+    spared = plan.until is None or plan.later_turns or not half.overwrite_mine
     if half.undone is not None:
         changed = _changed_between(half.then, half.undone)
         since = {
             path
             for path in differing
             if path in changed
+            and spared
             and (path in now or half.now.knows(path))
             and _other(now, half.undone, path)
             and not _as_undone(now, path, half)
@@ -103,6 +107,9 @@ def plan_second_half(store: Store, plan: RollbackPlan, half: SecondHalf) -> Roll
             since=since,
         )
         more.steps, more.left = plan_steps(sides)
+    if plan.until is not None:
+        why = "later" if plan.later_turns else "mine"
+        more.left = [replace(one, reason=why) if one.reason == "since" else one for one in more.left]
     for path in _new_and_unread(half):
         if path == OWN or asked(path):
             _leave_unread(more, path)
@@ -131,13 +138,17 @@ def _leave_unread(more: RollbackPlan, path: str) -> None:
         more.left.append(Left(path, "unreadable"))
 
 
+#: Why a path stays that is not as it was left: by a rollback that is undone, or by the turn that goes back.
+_SINCE = ("since", "later", "mine")
+
+
 def _taken_over(plan: RollbackPlan, half: SecondHalf) -> set[str]:
     """What the visible half leaves because it cannot know: that a new file is no renamed hidden one, since
     that one comes back; that nothing was there, where the hidden half knows what was; whose change it is,
     where a point hid it; and that what a rollback brought back did not change, where it was hidden then."""
     found: set[str] = set(plan.deferred)
     for one in plan.left:
-        if one.reason == "since" and _as_undone(plan.now, one.path, half):
+        if one.reason in _SINCE and _as_undone(plan.now, one.path, half):
             found.add(one.path)
         if one.path not in plan.now or one.path in plan.then:
             continue

@@ -6,7 +6,7 @@ import contextlib
 import os
 import shlex
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -51,10 +51,17 @@ def fitting(console: Console, text: str, used: int) -> str:
     return text if not columns or len(text) <= room else text[: room - 1] + "…"
 
 
-def table(console: Console, given: Sequence[Sequence[str]], *, cut: bool = False) -> None:
+def table(
+    console: Console,
+    given: Sequence[Sequence[str]],
+    *,
+    cut: bool = False,
+    headings: Mapping[int, str] | None = None,
+) -> None:
     """Aligned columns; a column with nothing in it is not shown.
 
-    The last one is as long as it is, or with `cut` as long as the terminal is wide.
+    The last one is as long as it is, or with `cut` as long as the terminal is wide. `headings`: a line above
+    the row of that number, cut in the same way.
     """
     wide = console.columns()
     filled = [column for column in range(len(given[0])) if any(row[column] for row in given[1:])]
@@ -63,6 +70,8 @@ def table(console: Console, given: Sequence[Sequence[str]], *, cut: bool = False
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     last = 2 + sum(width + 2 for width in widths[:-1])
     for number, row in enumerate(rows):
+        if heading := (headings or {}).get(number):
+            console.line("  " + fitting(console, heading, 2), 2, bold=True)
         cells = [
             cell if column == len(row) - 1 else cell.ljust(widths[column]) for column, cell in enumerate(row)
         ]

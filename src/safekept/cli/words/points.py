@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from safekept.actions.projects.turns.turn import turn_of
+
 from ..console import Console, count_text, path_text
 from .lists import SHOWN, ago, changes_text, styled, table
 
@@ -37,8 +39,9 @@ def show_timeline(
         console.line(f"No {kind[0].lower()}{kind[1:]} of {place} {what}")
     else:
         console.heading(f"{kind} of {place}" + (", which is gone" if found.gone else ""), not found.gone)
-        shown = rows if every else rows[:_ROWS]
-        table(console, [_HEAD, *(_cells(row, found.home is not None) for row in shown)], cut=True)
+        shown = rows if every else _first(rows)
+        cells = [_cells(row, found.home is not None) for row in shown]
+        table(console, [_HEAD, *cells], cut=True, headings=_headings(shown))
         if len(shown) < len(rows):
             console.line(f"  … and {len(rows) - len(shown):,} older ones: --all")
         if any(row.changes and (row.changes.added or row.changes.removed) for row in shown):
@@ -53,6 +56,28 @@ def show_timeline(
         which = "taken around a rollback, or with nothing changed after them"
         console.line(f"Not shown: {marks} {which} (`{console.command('rollback', '--all', *where)}`)")
     return 0
+
+
+def _first(rows: list[PointRow]) -> list[PointRow]:
+    """As many rows as fit on a screen together with the headings of their turns."""
+    headings = _headings(rows)
+    lines = 0
+    for number, _ in enumerate(rows):
+        lines += 1 + (number + 1 in headings)
+        if lines > _ROWS:
+            return rows[: max(1, number)]
+    return rows
+
+
+def _headings(rows: list[PointRow]) -> dict[int, str]:
+    """Above the first row of each turn its id, and whose it was; by the number of that row in the table."""
+    found, above = {}, ""
+    for number, row in enumerate(rows, 1):
+        turn = turn_of(row.point)
+        if turn and turn != above:
+            found[number] = f"turn {turn}  {_session(row.point)}".rstrip()
+        above = turn
+    return found
 
 
 def _show_moved(console: Console, found: Timeline, where: list[str]) -> None:
@@ -83,6 +108,9 @@ def _show_ways_back(console: Console, found: Timeline, where: list[str], git: bo
         else:
             what = "Undo everything since one" if found.home is None else "Bring the files of one"
             console.line(f"{what} of them{'' if found.home is None else ' back'}: `{back}`")
+        if turn := next((name for row in found.rows if row.number and (name := turn_of(row.point))), ""):
+            back = console.command("rollback", "--turn", turn)
+            console.line(f"Take one turn back, everywhere: `{back}`")
         console.line(f"See it first: `{console.command('rollback', first, '--diff', *where)}`")
     if found.home_points:
         newest = console.command("rollback", found.home_points[0].short)
@@ -159,7 +187,7 @@ def _cells(row: PointRow, at_home: bool = False) -> tuple[str, ...]:
         point.short,
         ago(point.time_ns),
         "DAMAGED" if row.damaged else "you are here" if row.here else changes_text(row.changes),
-        _session(point),
+        "" if turn_of(point) else _session(point),
         _reason(point, at_home),
     )
 

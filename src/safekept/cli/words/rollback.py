@@ -29,10 +29,15 @@ def show_rollback(console: Console, outcome: PointRollback, *, again: bool = Fal
     """
     from safekept.actions.projects.home_points.point import HomePoint
     from safekept.actions.projects.rollback import RollbackOutcome
+    from safekept.actions.projects.turns.turn import Turn
 
     point, planned = outcome.point, outcome.planned
     if outcome.undoes and isinstance(point, HomePoint):
         return _show_home_undone(console, outcome)
+    if isinstance(point, Turn):
+        from .turns import show_turn_rollback
+
+        return show_turn_rollback(console, outcome)
     in_project = isinstance(outcome, RollbackOutcome)
     undo = _undo(console, outcome)
     console.document({"dry_run": planned, **outcome.as_dict(), "undo": None if planned else undo})
@@ -47,16 +52,7 @@ def show_rollback(console: Console, outcome: PointRollback, *, again: bool = Fal
     why = about(point) if isinstance(point, HomePoint) else path_text(point.reason)
     reason = f", {why}" if why and not outcome.undoes else ""
     console.fact("Taken", fitting(console, ago(point.time_ns) + reason, 13))
-    listing(console, "Restores" if planned else "Restored", _paths(outcome, _RESTORES))
-    listing(console, "Removes" if planned else "Removed", _paths(outcome, _REMOVES))
-    if isinstance(outcome, RollbackOutcome):
-        done = outcome.rolled_back
-        _show_modes(console, "Sets" if planned else "Set", outcome.plan, _paths(outcome, ("metadata",)))
-        _show_left(console, outcome.plan, outcome.plan.left if done is None else done.left)
-        _show_gone(console, outcome.plan)
-        _show_git(console, outcome)
-    else:
-        listing(console, "Left", [f"{path}: {why}" for path, why in outcome.stays])
+    show_paths(console, outcome)
     for note in outcome.notes:
         console.fact("Note", note)
     if not outcome.changed:
@@ -72,6 +68,23 @@ def show_rollback(console: Console, outcome: PointRollback, *, again: bool = Fal
             console.line("Restart the agent to use what came back")
         console.line(f"Changed your mind? `{undo}`")
     return 0 if outcome.complete else 3
+
+
+def show_paths(console: Console, outcome: PointRollback) -> None:
+    """What came back and went, what stays and why, and what is gone, in one place."""
+    from safekept.actions.projects.rollback import RollbackOutcome
+
+    planned = outcome.planned
+    listing(console, "Restores" if planned else "Restored", _paths(outcome, _RESTORES))
+    listing(console, "Removes" if planned else "Removed", _paths(outcome, _REMOVES))
+    if isinstance(outcome, RollbackOutcome):
+        done = outcome.rolled_back
+        _show_modes(console, "Sets" if planned else "Set", outcome.plan, _paths(outcome, ("metadata",)))
+        _show_left(console, outcome.plan, outcome.plan.left if done is None else done.left)
+        _show_gone(console, outcome.plan)
+        _show_git(console, outcome)
+    else:
+        listing(console, "Left", [f"{path}: {why}" for path, why in outcome.stays])
 
 
 def _show_git(console: Console, outcome: RollbackOutcome) -> None:
@@ -223,6 +236,10 @@ def show_undone(console: Console, undone: Undone, request: UndoRequest) -> int:
         return 0 if undone.complete else 3
     if undone.plan is not None:
         _show_landing(console, undone, request)
+    elif undone.turn is not None:
+        if not console.as_json:
+            show_rollback(console, undone.turn)
+        return 0 if undone.complete or request.dry_run else 3
     elif undone.session is not None:
         _show_session(console, undone, request.dry_run)
     elif undone.brought_back is not None:
@@ -248,7 +265,8 @@ def _when(change: Change) -> str:
 
 
 def _in(change: Change) -> str:
-    return f" in {path_text(change.place)}" if change.place else ""
+    more = len(change.every_place) - 1
+    return f" in {path_text(change.place)}{f' and {more} more' if more else ''}" if change.place else ""
 
 
 def _show_landing(console: Console, undone: Undone, request: UndoRequest) -> None:

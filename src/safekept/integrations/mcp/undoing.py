@@ -50,7 +50,7 @@ def undo(caller: Caller, operation: str, directory: str, home: str, confirm: str
     unconfirmed = caller.planned(answer, confirm, of_undo(planned))
     if unconfirmed is not None:
         return unconfirmed
-    if planned.plan is None and planned.rollback is None:
+    if planned.plan is None and planned.rollback is None and planned.turn is None:
         spend(of_undo(planned))  # these check by themselves that nothing happened since
     return _done(take_back(caller.context, request(False), caller.listener))
 
@@ -68,7 +68,7 @@ def _meant(caller: Caller, operation: str, place: str, home: str) -> tuple[str, 
         return operation, place, home, None
     known = changes(caller.context, home, "")
     if operation:
-        named = [one for one in known if operation in (one.operation, one.also)]
+        named = [one for one in known if one.is_called(operation)]
         named = named or [one for one in known if one.operation.endswith("-" + operation)]
         for one in named[:1]:
             _reach(caller, one)
@@ -82,12 +82,17 @@ def _meant(caller: Caller, operation: str, place: str, home: str) -> tuple[str, 
 
 
 def _reaches(caller: Caller, change: Change) -> bool:
+    if change.places:  # one turn, in several places: all of them
+        return all(caller.roots.holds(os.path.realpath(one)) or caller.is_own(one) for one in change.places)
     if change.project:
         return caller.roots.holds(os.path.realpath(change.project))
     return bool(change.home) and caller.is_own(change.home)
 
 
 def _reach(caller: Caller, change: Change) -> None:
+    for place in change.places:
+        if not caller.is_own(place):
+            caller.roots.need(place, "the turn changed something in")
     if change.project:
         caller.roots.need(change.project, "the change is one of the project")
     elif change.home:
@@ -109,7 +114,10 @@ def _confine(caller: Caller, undone: Undone) -> None:
 
 def _plan(undone: Undone, newer: Change | None) -> ToolAnswer:
     change = undone.change
-    if undone.rollback is not None:
+    if undone.turn is not None:
+        answer = rollback_plan(undone.turn)
+        answer.lines[0] = f"Plan: take the {change.noun} {change.operation} back"
+    elif undone.rollback is not None:
         answer = rollback_plan(undone.rollback)
         answer.lines[0] = f"Plan: take the {change.verb} {change.operation} in {shown(change.project)} back"
     else:
@@ -131,6 +139,11 @@ def _plan(undone: Undone, newer: Change | None) -> ToolAnswer:
 
 
 def _done(undone: Undone) -> ToolAnswer:
+    if undone.turn is not None:
+        answer = rolled_back(undone.turn)
+        answer.lines[0] = f"Took {undone.change.operation} back, everywhere."
+        answer.data["undoes"] = undone.change.as_dict()
+        return answer
     if undone.rollback is not None:
         answer = rolled_back(undone.rollback)
         answer.lines[0] = f"Took {undone.change.operation} back in {shown(undone.change.project)}."

@@ -308,9 +308,13 @@ def plan_undo(visit: Visit) -> Response:
     if found.rollback is not None:
         steps = [f"{path}: {ACTIONS[action]}" for path, action in found.rollback.steps]
         lists.append(("Would change", steps))
+    if found.turn is not None:
+        lists.append(("Would change", [f"{path}: {ACTIONS[action]}" for path, action in found.turn.steps]))
+        lists.append(("Stays as it is", [f"{path}: {why}" for path, why in found.turn.stays]))
+    where = " and ".join(visit.said(place) for place in found.change.every_place)
     plan = ShownPlan(
         f"Take the {found.change.noun} back",
-        f"In {visit.said(found.change.place)}, as it was before. This, too, can be taken back.",
+        f"In {where}, as it was before. This, too, can be taken back.",
         "/do/undo",
         (
             ("id", found.change.operation),
@@ -332,12 +336,14 @@ def undo(visit: Visit) -> Response:
 
     def work(listener: Listener) -> WorkResult:
         planned = take_back(context, _undo(visit, operation, dry_run=True, agreed=None), listener)
-        if planned.plan is None and planned.rollback is None:
+        if planned.plan is None and planned.rollback is None and planned.turn is None:
             agreed(planned)  # these check by themselves that nothing happened since
         done = take_back(context, _undo(visit, operation, dry_run=False, agreed=agreed), listener)
         lines = []
         if done.plan is not None:
             lines.append(f"{len(done.plan.returns):,} returned, {len(done.plan.goes):,} set aside")
+        if done.turn is not None:
+            lines += [f"Stays as it is: {path}: {why}" for path, why in done.turn.stays[:20]]
         lines += list(done.notes)
         return WorkResult("Taken back", lines, done.complete, done.operation)
 

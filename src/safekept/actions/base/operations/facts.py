@@ -40,6 +40,9 @@ class Facts:
 
     actor: str | None = None  # who acted: added when the line is written, and so are the next two
     process: int | None = None  # of a line that begins: who is at work
+    part_of: str | None = (
+        None  # the operation that this was a part of: one turn that went back in many places
+    )
     error: Mapping[str, object] | None = None
     home: str | None = documented()
     seconds: float | None = documented()
@@ -95,6 +98,7 @@ class AnyFacts(Facts):
     """What a line of any verb may say of where it was done and how much it was."""
 
     homes: tuple[str, ...] | None = None  # of what is about several
+    places: tuple[str, ...] | None = None  # projects and homes, of what is about both
     project: str | None = None
     destination: str | None = None
     vault: str | None = None
@@ -110,6 +114,7 @@ class AnyFacts(Facts):
     def place(self) -> str:
         """The home or project that it was about; else the destination or vault, or the agent connected."""
         home = self.home or next(iter(self.homes or ()), "")
+        home = home or next(iter(self.places or ()), "")
         return home or self.project or self.destination or self.vault or self.agent or ""
 
     @property

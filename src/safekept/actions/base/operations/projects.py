@@ -49,6 +49,29 @@ class RollbackUndoFacts(RollbackFacts):
 
 
 @dataclass(kw_only=True, slots=True)
+class TurnRollbackFacts(Facts):
+    """One turn that went back, in every project and home; its parts have lines of their own."""
+
+    verb: ClassVar[str] = "rollback-turn"
+
+    turn: str | None = documented()  # its short id
+    places: tuple[str, ...] | None = documented()  # that were changed
+    missed: tuple[str, ...] | None = documented()  # where it did not come back
+    restored: int | None = counted()
+    removed: int | None = counted()
+    left: int | None = counted()
+    directory: str | None = None  # where the one who asked for it stood
+    undoes: str | None = documented()
+
+
+@dataclass(kw_only=True, slots=True)
+class TurnRollbackUndoFacts(TurnRollbackFacts):
+    """A rollback of a turn that was taken back."""
+
+    verb: ClassVar[str] = "rollback-turn-undo"
+
+
+@dataclass(kw_only=True, slots=True)
 class CheckpointsPruneFacts(Facts):
     """Checkpoints that the limits dropped."""
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from safekept.checkpoints.checkpoint import Skipped
+from safekept.checkpoints.checkpoint import CheckpointDamaged, Skipped
 from safekept.checkpoints.points import HIDDEN_FILES, HIDDEN_REASONS, Left, RollbackPlan
 from safekept.checkpoints.rollback import (
     RolledBack,
@@ -142,8 +142,10 @@ class HiddenRollback:
         unread: Sequence[str] | None = None,
     ) -> SecondHalf:
         undone = None
-        if self.plan.undone is not None:
-            undone = self._wanted_by_the_other(history)
+        if self.plan.until is not None and history.repository is None and then is not None:
+            undone = TreeState()  # nothing can be read: only what the visible half leaves is decided
+        elif self.plan.undone is not None or self.plan.until is not None:
+            undone = self._left_by_the_other(history)
         left = {
             os.fsdecode(path): Skipped(os.fsdecode(path), "not-kept", _words(reason), size=size)
             for path, (reason, _, size) in self._look.left.items()
@@ -187,11 +189,23 @@ class HiddenRollback:
             if rows.changed_at(os.fsencode(path)) != now.changed_at(os.fsencode(path))
         ]
 
-    def _wanted_by_the_other(self, history: HiddenHistory) -> TreeState | None:
-        """The hidden half as the rollback wanted it that is undone now."""
+    def _left_by_the_other(self, history: HiddenHistory) -> TreeState | None:
+        """The hidden half as the rollback that is undone wanted it, or as the turn left it that goes back.
+
+        What a turn left, and is not known, cannot be told from what later ones did: then nothing is touched.
+        """
+        until = self.plan.until
+        name = until.id if until is not None else self.plan.undone
         points = self.store.checkpoints(self.plan.project)
-        with contextlib.suppress(SafekeptError, StopIteration):
-            return history.state(next(point for point in points if point.id == self.plan.undone))
+        try:
+            return history.state(next(point for point in points if point.id == name))
+        except (SafekeptError, StopIteration):
+            if until is not None and self.plan.later_turns:
+                raise CheckpointDamaged(
+                    "What that turn changed of them was not kept in time",
+                    kept="They stay as they are",
+                    next_steps=(),
+                ) from None
         return None
 
     def _younger(self, more: RollbackPlan) -> list[str]:

@@ -39,6 +39,8 @@ class HomeRollbackRequest:
     session: str = ""
     deadline: float = 30.0
     keep_days: float = 14.0
+    operation: str = ""  # its id, where that is known before; else one is made
+    part_of: str = ""  # the operation that this is a part of
     #: Is shown the plan before anything is changed, and raises where it is not what was agreed to.
     agreed: Callable[[HomeRollback], None] | None = None
 
@@ -151,7 +153,7 @@ def _carry_out(
     shape: HomeRollback,
     listener: Listener,
 ) -> HomeRollback:
-    point, operation = found.point, new_id()
+    point, operation = found.point, request.operation or new_id()
     work = RestoreFacts(
         home=point.home,
         layout=found.layout.name,
@@ -161,6 +163,7 @@ def _carry_out(
         only=tuple(found.state.part.wanted),
         session=request.session,
         directory=request.directory,
+        part_of=request.part_of or None,
     )
     record(context, work.line(operation, "begun"), listener)
     with staying_connected(context, point.home) as notes, recording(context, operation, work, listener):

@@ -30,7 +30,15 @@ from ...words.lists import at_directory, directory_of, show_where_to_stand
 @click.option(
     "--session", metavar="ID", default="", help="List only what belongs to this session of an agent."
 )
-@click.option("--turn", metavar="ID", default="", help="List only this turn.")
+@click.option(
+    "--turn",
+    metavar="[ID]",
+    is_flag=False,
+    flag_value="",
+    default=None,
+    help="Take back what one turn of an agent changed, in every project and in its home. Without ID: the "
+    "newest turn that changed something here.",
+)
 @click.option(
     "--all",
     "every",
@@ -56,7 +64,7 @@ def command(
     undo: bool,
     directory: str,
     session: str,
-    turn: str,
+    turn: str | None,
     every: bool,
     all_projects: bool,
     git: bool,
@@ -80,6 +88,11 @@ def command(
     Files of an agent's own home (skills, jobs, memories) that were kept before a change are in the same
     list, without a number: their ID brings them back. In the home itself they have numbers.
 
+    A list shows the turns of an agent with their ids. `--turn ID` takes back what that turn changed, and only
+    that: in every project where it worked and in the agent's home, with one `undo ID` for all of it. What
+    you or a later turn changed again stays, and is listed. A place that cannot go back is named, and the
+    others do.
+
     Exit code 3: something that the checkpoint holds could not be put back, and is listed; its number stays.
     """
     if undo and (files or diff):
@@ -90,6 +103,10 @@ def command(
         )
     if any(not name.strip() for name in files) or (files and not target.strip()):
         raise click.UsageError("An empty name means no file; without FILE everything goes back.")
+    if turn is not None and (target or undo or diff or git or every or all_projects):
+        raise click.UsageError(
+            "--turn takes a whole turn back; it goes with no N, FILE, --diff, --undo, --git or list."
+        )
     place = directory_of(directory)
     if not all_projects:
         begin_as_owner(place)
@@ -110,22 +127,24 @@ def command(
     )
     with points:
         if all_projects:
-            return show_every_point(
-                console, points.everywhere(session=session, turn=turn, every=every), every
-            )
+            return show_every_point(console, points.everywhere(session=session, every=every), every)
         if diff:
             if target and not files and not names_a_point(target):
                 target, files = "", (target,)
             compared = points.diff(points.resolve(target), files)
             console.finish()
             return show_difference(console, compared)
-        if not target and not undo:
-            found = points.list(session=session, turn=turn, every=every, git=git)
+        if not target and not undo and turn is None:
+            found = points.list(session=session, every=every, git=git)
             console.finish()
-            return show_timeline(console, found, at_directory(directory), every, bool(session or turn), git)
+            return show_timeline(console, found, at_directory(directory), every, bool(session), git)
         if undo:
             meant = Target(CHECKPOINT, points.need_project(), target) if target else points.last_rollback()
             outcome = points.undo(meant, overwrite_mine=overwrite_mine, dry_run=dry_run)
+        elif turn is not None:
+            one = points.turn(turn, session)
+            go = points.plan if dry_run else points.apply
+            outcome = go(one, overwrite_mine=overwrite_mine)
         elif dry_run:
             outcome = points.plan(points.resolve(target), files, overwrite_mine=overwrite_mine, git=git)
         else:
