@@ -401,7 +401,6 @@ def test_every_module_says_what_it_is_for():
 #: Class names that stand in two rooms of one floor, with the reason. Rooms on a floor do not see each other,
 #: so one cannot be mistaken for the other; on other floors a name stands once.
 TWICE = {
-    "Limits": "of a store of checkpoints, of what a user may leave with the keeper",
     "Root": "of a project, of a landing",
     "Step": "of a rollback, of a landing",
 }

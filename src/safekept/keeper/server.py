@@ -26,7 +26,7 @@ from .history import Alarm, Manifest
 from .pages import Entry
 from .room import Put
 from .serving import IDLE, Questions
-from .store import KeeperStore, Limits
+from .store import KeeperLimits, KeeperStore
 from .wire import new_socket
 
 #: Connections: of one process, of one user, and of all together.
@@ -190,7 +190,7 @@ def load_everything() -> None:
 
     codecs.lookup("ascii")  # a codec is loaded when a file is first opened with it
     # Records write their methods when the first object is made.
-    Limits(0), Alarm(), Manifest(0, 0.0, "", 0, 0, 0), Put("", 0, 0), Entry(""), _Caller(0, 0)
+    KeeperLimits(0), Alarm(), Manifest(0, 0.0, "", 0, 0, 0), Put("", 0, 0), Entry(""), _Caller(0, 0)
 
 
 def listening(path: str) -> socket.socket:

@@ -22,7 +22,7 @@ _SETTINGS, _IDENTITY = "settings.json", "identity"
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class KeeperLimits:
     """What a user may keep, and for how long what no newer manifest names stays."""
 
     quota: int  # bytes for each user
@@ -47,15 +47,15 @@ class KeeperStore:
         return read_start(place, 64, follow=False).decode("ascii", "replace").strip()
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> KeeperLimits:
         found = read_fields(os.path.join(self.directory, _SETTINGS))
         quota, days = found.get("quota"), found.get("keep_days")
-        return Limits(
+        return KeeperLimits(
             quota if isinstance(quota, int) and quota > 0 else default_quota(self.directory),
             float(days) if isinstance(days, int | float) and days > 0 else KEEP_DAYS,
         )
 
-    def set_limits(self, limits: Limits) -> None:
+    def set_limits(self, limits: KeeperLimits) -> None:
         document = {"quota": limits.quota, "keep_days": limits.keep_days}
         durable_write(os.path.join(self.directory, _SETTINGS), json.dumps(document).encode() + b"\n")
 

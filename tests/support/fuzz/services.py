@@ -26,14 +26,14 @@ NAME = hashlib.sha256(b"kept").hexdigest()
 def keeper_target(directory: str) -> Target:
     """What a caller sends to the keeper, with one file beside it: answered, whatever it is."""
     from safekept.keeper import serving
-    from safekept.keeper.store import KeeperStore, Limits
+    from safekept.keeper.store import KeeperLimits, KeeperStore
     from safekept.keeper.wire import MAX_PACKET, new_socket
 
     # Its own deadline is the alarm of the process, which here is the fuzz run's.
     serving.signal = types.SimpleNamespace(alarm=lambda seconds: 0)  # type: ignore[assignment]
     store = KeeperStore(os.path.join(directory, "store"))
     store.make()
-    store.set_limits(Limits(50 << 20, 30.0))
+    store.set_limits(KeeperLimits(50 << 20, 30.0))
     path = os.path.join(directory, "socket")
     questions: list[dict[str, Any]] = [
         {"do": "put", "objects": [[NAME, 0, 4]]},

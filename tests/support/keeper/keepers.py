@@ -16,7 +16,7 @@ from safekept.keeper.client import Keeper
 from safekept.keeper.history import Manifest
 from safekept.keeper.pages import Entry, packed_pages
 from safekept.keeper.room import Put
-from safekept.keeper.store import KeeperStore, Limits
+from safekept.keeper.store import KeeperLimits, KeeperStore
 from support.commands.waiting import wait_until
 from support.places import CHECKOUT
 
@@ -37,7 +37,7 @@ class RunningKeeper:
 
     def limit(self, quota: int, keep_days: float = 30.0) -> None:
         os.makedirs(self.store, exist_ok=True)
-        KeeperStore(self.store).set_limits(Limits(quota, keep_days))
+        KeeperStore(self.store).set_limits(KeeperLimits(quota, keep_days))
         if os.geteuid() == 0:
             os.chmod(os.path.join(self.store, "settings.json"), 0o644)
 

@@ -12,7 +12,7 @@ import pytest
 from safekept.keeper.history import DAY, ManifestHistory, MissingObjects
 from safekept.keeper.pages import BadManifest, Entry, packed_pages, read_page, read_root
 from safekept.keeper.room import Put, Refused
-from safekept.keeper.store import KeeperStore, Limits
+from safekept.keeper.store import KeeperLimits, KeeperStore
 from support.keeper.keepers import name_of, passed
 
 
@@ -275,7 +275,7 @@ def test_after_an_acknowledgement_the_smaller_state_is_the_measure(history, cloc
 def test_a_full_quota_refuses_and_deletes_nothing(tmp_path, clock):
     store = KeeperStore(str(tmp_path))
     store.make()
-    store.set_limits(Limits(40_000))
+    store.set_limits(KeeperLimits(40_000))
     history = ManifestHistory(store.room(1000), clock)
     commit(history, {"vault/a": b"a" * 5000})
     before = sorted(history.room.each())

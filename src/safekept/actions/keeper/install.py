@@ -16,7 +16,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.files import durable_write, remove_quietly
 from safekept.core.files.small import read_regular
 from safekept.core.records import dataclass
-from safekept.keeper.store import KEEP_DAYS, STORE, KeeperStore, Limits, default_quota
+from safekept.keeper.store import KEEP_DAYS, STORE, KeeperLimits, KeeperStore, default_quota
 from safekept.keeper.units import AFTER, DIRECTORY, MARK, RESTART, START, STOP, USER, unit_files
 
 from ..schedule.host import Machine
@@ -43,7 +43,7 @@ class NotRoot(SafekeptError):
 class KeeperPlan:
     """What would be made; nothing is, until `install` is called with it."""
 
-    limits: Limits
+    limits: KeeperLimits
     program: tuple[str, ...]
     makes_user: bool
     files: dict[str, str] = field(default_factory=dict)  # path -> text; none without systemd
@@ -94,7 +94,7 @@ def plan_keeper(
     """What to make here. Changes nothing. `users`: who gets a nightly run, besides those who have one."""
     above = STORE if os.path.isdir(STORE) else os.path.dirname(STORE)
     earlier = KeeperStore(STORE).limits if os.path.isdir(STORE) else None
-    limits = Limits(
+    limits = KeeperLimits(
         quota or (earlier.quota if earlier else default_quota(above)),
         keep_days or (earlier.keep_days if earlier else KEEP_DAYS),
     )

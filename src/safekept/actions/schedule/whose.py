@@ -19,7 +19,7 @@ from .host_commands import Runner
 
 
 def stores_of(context: UserContext) -> Stores:
-    """The stores of whoever calls."""
+    """The stores of the user who calls."""
     places = context.places
     settings = os.path.dirname(places.settings_file) or os.path.join(places.user_home, ".config", "safekept")
     return Stores(places.data_directory, settings, registered_home())
