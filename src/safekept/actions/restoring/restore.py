@@ -25,7 +25,6 @@ from safekept.vault.read import HomeSource, snapshot_source
 from safekept.vault.repo import Repository
 
 from ..alarms.alarms import losses_in_snapshots
-from ..alarms.stored_files import emptiness_in
 from ..base.context import HomeRef, UserContext
 from ..base.operations.homes import RestoreFacts
 from ..base.own_places import refuse_unsafe_target
@@ -324,8 +323,7 @@ def _doubt(
     usual = usual_ones(listing)
     agreed = damaged_in(stored.manifest) if request.allow_damaged else ()
     reasons = reasons_against(chosen, usual, alarms, stored.manifest, unreadable, only, agreed)
-    is_empty = emptiness_in(repository, chosen.snapshot)
-    empty = [name for name in only if is_empty(name)]
+    empty = [name for name in only if _is_empty(stored.source, name)]
     better = [one for one in sound_ones(usual, alarms) if one is not chosen] if reasons or empty else []
     if empty and (found := next((one for one in better if _have(repository, one, only)), None)) is not None:
         are = "is" if len(empty) == 1 else "are"
@@ -338,14 +336,20 @@ def _doubt(
 
 def _have(repository: Repository, one: Listed, paths: Iterable[str]) -> bool:
     """Whether a snapshot has all of these paths, and something in each that is a file."""
-    source, is_empty = snapshot_source(repository, one.snapshot)[0], emptiness_in(repository, one.snapshot)
+    source = snapshot_source(repository, one.snapshot)[0]
+    return all(_is_empty(source, path) is False for path in paths)
+
+
+def _is_empty(source: HomeSource, path: str) -> bool | None:
+    """By its size: what is all zeros is found when it is stored, and no bytes are read for it here.
+
+    None where there is no such path, or it cannot be read.
+    """
     try:
-        return all(
-            (node := source.node(path)) is not None and (node.type != "file" or is_empty(path) is False)
-            for path in paths
-        )
+        node = source.node(path)
     except SafekeptError:
-        return False
+        return None
+    return None if node is None else node.type == "file" and not node.size
 
 
 def going_text(going: Iterable[RowsGoing]) -> str:
