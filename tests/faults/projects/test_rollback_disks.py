@@ -113,6 +113,7 @@ def test_what_somebody_put_there_in_the_missing_moment_stays(project, monkeypatc
     assert any(project.read(name) == b"now, and longer\n" for name in ("one.txt", "two.txt"))
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_symbolic_link_is_named_and_everything_else_comes_back(project, monkeypatch):
     os.symlink("one.txt", project.full("link"))
     point = edited(project)
@@ -125,6 +126,7 @@ def test_a_symbolic_link_is_named_and_everything_else_comes_back(project, monkey
 
 
 @pytest.mark.parametrize("code", [errno.EILSEQ, errno.ENOENT, errno.EINVAL])
+@pytest.mark.needs("names", "it makes names that not every disk holds")
 def test_a_name_that_the_disk_cannot_hold_is_named_and_everything_else_comes_back(project, monkeypatch, code):
     project.write("a:b", "odd\n")
     point = edited(project)

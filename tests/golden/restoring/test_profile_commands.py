@@ -53,6 +53,7 @@ def test_a_restore_on_the_same_machine_makes_no_command_that_was_not_there(here,
         assert say("restore", "--yes").code == 0
 
 
+@pytest.mark.needs("modes", "a file whose mode the disk does not keep counts as changed")
 @pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_a_restore_names_the_commands_it_will_make_and_makes_those(
     here, home, say, commands, another_machine
@@ -98,6 +99,7 @@ def test_a_command_that_cannot_be_written_is_said_after_the_restore(
     assert any("none for profile writer: it cannot be written" in line for line in done), done
 
 
+@pytest.mark.needs("modes", "a file whose mode the disk does not keep counts as changed")
 def test_a_command_starts_nothing_before_its_program_is_installed(
     here, home, say, commands, monkeypatch, another_machine
 ):

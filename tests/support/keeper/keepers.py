@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
+from safekept.core.platform.sockets import has_packets
 from safekept.keeper.client import Keeper
 from safekept.keeper.history import Manifest
 from safekept.keeper.pages import Entry, packed_pages
@@ -98,6 +99,7 @@ class RunningKeeper:
 
 @contextlib.contextmanager
 def running_keeper() -> Iterator[RunningKeeper]:
+    assert has_packets(), "a keeper needs packets on a local socket"
     place = tempfile.mkdtemp(prefix="safekept-keeper-", dir=_reachable())
     os.chmod(place, 0o755)
     keeper = RunningKeeper(place)

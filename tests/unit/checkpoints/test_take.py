@@ -360,7 +360,6 @@ def test_what_is_left_out_is_listed_with_its_reason(store, project):
     assert contents_in_store(store, taken(store, project))["big.bin"] == b"small now"
 
 
-@pytest.mark.needs("holes", "it makes a file of holes")
 def test_no_byte_of_an_oversize_file_is_stored(store, project):
     path = put(f"{project}/a", b"1")
     with open(f"{project}/five-gigabytes", "wb") as file:

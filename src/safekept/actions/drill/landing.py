@@ -169,6 +169,7 @@ def land_in_scratch(
         root_mode=subject.root_mode,
         passed_over=passed_over,
         exact_times=place.exact_times,
+        modes=place.keeps_modes,
     )
     return restored, landed.created
 
@@ -179,6 +180,7 @@ def as_restored(
     source: LocalDamage,
     *,
     exact_times: bool,
+    modes: bool,
     root_mode: int | None = None,
     passed_over: int = 0,
 ) -> RestoredHome:
@@ -199,4 +201,5 @@ def as_restored(
         subject.unreadable,
         passed_over,
         exact_times,
+        modes,
     )

@@ -18,6 +18,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.files import NoRoom, free_bytes, private_directory
 from safekept.core.next_step import NextStep
 from safekept.core.owner import foreign_owner
+from safekept.core.platform.filesystems import keeps_modes
 from safekept.core.processes.process import left_behind, owner_mark
 from safekept.home.landing import discard
 
@@ -51,6 +52,11 @@ class DrillPlace:
         """Whether this filesystem keeps nanoseconds."""
         os.utime(self._lock, ns=(_ODD_TIME_NS, _ODD_TIME_NS))
         return os.fstat(self._lock).st_mtime_ns == _ODD_TIME_NS
+
+    @property
+    def keeps_modes(self) -> bool:
+        """And the rights of a file."""
+        return keeps_modes(self._lock)
 
     def release(self) -> None:
         """Let go of it: from now on any later drill may remove it."""

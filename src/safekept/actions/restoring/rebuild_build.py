@@ -20,7 +20,7 @@ from ..drill.drill_report import RESTORE, STORE
 from ..drill.landing import LocalDamage, as_restored
 from ..drill.receipts import PASSED
 from ..drill.subject import Subject
-from .rebuild_target import RebuildTarget, exact_times, no_room
+from .rebuild_target import RebuildTarget, exact_times, modes_stay, no_room
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def build(
         raise no_room(ground.home, plan.needed, free_bytes(existing(ground.home))) from error
     # No mode of the home: that a secret lay open on the machine that is gone is no reason to refuse it
     # here, where it is closed.
-    restored = as_restored(plan, subject, source, exact_times=exact_times(ground))
+    restored = as_restored(plan, subject, source, exact_times=exact_times(ground), modes=modes_stay(ground))
     text = f"{plural(landed.created, 'file')} and links, landed as by a real restore"
     findings.add(RESTORE, PASSED, landed.created, text)
     _judge_store(subject, restored, findings)

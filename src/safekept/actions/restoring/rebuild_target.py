@@ -20,16 +20,17 @@ from safekept.core.errors import SafekeptError
 from safekept.core.files import durable_write, fsync_directory
 from safekept.core.files.small import read_fields
 from safekept.core.locks import process_lock
+from safekept.core.platform.filesystems import keeps_modes
 from safekept.core.records import dataclass
 from safekept.home.landing import (
     HeldDatabase,
     LandingNotPermitted,
     UnsafeTarget,
-    describe,
     discard,
     existing_areas,
     not_permitted,
     owner_of,
+    usage,
     who_holds,
 )
 from safekept.home.layout import HomeNotDirectory, Layout, Proven
@@ -150,11 +151,12 @@ def refuse_held(home: str, layout: Layout) -> None:
         names[:] = [name for name in names if layout.database_below(prefix + name)]
         for name in files:
             if layout.database(prefix + name) and (found := who_holds(os.path.join(directory, name))):
+                used, way_on = usage(found)
                 raise HeldDatabase(
-                    f"`{os.path.join(directory, name)}` is in use by {describe(found)}, which would go on "
+                    f"`{os.path.join(directory, name)}` {used}, which would go on "
                     "writing into the home that is put aside",
                     kept=_UNTOUCHED,
-                    next_steps=("Stop that program, then run the command again",),
+                    next_steps=(way_on,),
                     path=prefix + name,
                     holders=[{"pid": one.pid, "command": one.command, "how": one.how} for one in found],
                 )
@@ -239,6 +241,16 @@ def exact_times(ground: RebuildTarget) -> bool:
     lock = os.path.join(ground.staging, _LOCK)
     os.utime(lock, ns=(_ODD_TIME_NS, _ODD_TIME_NS))
     return os.stat(lock).st_mtime_ns == _ODD_TIME_NS
+
+
+def modes_stay(ground: RebuildTarget) -> bool:
+    """And the rights of a file."""
+    place = os.path.join(ground.staging, _LOCK)
+    descriptor = os.open(place, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        return keeps_modes(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _put_old_state_back(home: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 from collections.abc import Iterator
 
 from ..records import dataclass
@@ -131,6 +132,18 @@ def folding_of(directory: int, name: str) -> Folding:
         return Folding(_is_there(directory, probe.upper()), _is_there(directory, other))
     finally:
         os.unlink(probe, dir_fd=directory)
+
+
+def keeps_modes(descriptor: int) -> bool:
+    """Whether a disk keeps the rights that a file is given; asked by trying, of an open file of ours."""
+    mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
+    try:
+        with contextlib.suppress(PermissionError):
+            os.fchmod(descriptor, mode ^ 0o040)
+        return stat.S_IMODE(os.fstat(descriptor).st_mode) != mode
+    finally:
+        with contextlib.suppress(PermissionError):
+            os.fchmod(descriptor, mode)
 
 
 #: What no FAT and no share of Windows takes in a name, beside control characters and bytes that are no text.

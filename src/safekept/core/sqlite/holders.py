@@ -17,6 +17,9 @@ from ..records import dataclass
 from .descriptors import used_here
 from .format import SIDECARS
 
+#: How a database is held where nothing can be listed: unknown means held.
+NOT_KNOWN = "may have it open; this system does not say who has"
+
 
 @dataclass(frozen=True, slots=True)
 class Holder:
@@ -44,7 +47,7 @@ def holders(path: str) -> list[Holder]:
     found: dict[int, Holder] = {}
     users = users_of({key: path + suffix for key, suffix in inodes.items()})
     if users.unknown:
-        found[0] = Holder(0, "unknown", "may have it open; this system does not say who has")
+        found[0] = Holder(0, "unknown", NOT_KNOWN)
     _note_open(users, inodes, os.path.dirname(os.path.abspath(path)), found)
     _note_locks(inodes, bool(users.hidden) or users.unknown, found)
     return [found[pid] for pid in sorted(found)]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .search import SearchNote, Unfilled, is_filling, no_landing, only_filler, unfilled
     from .stage.proving import TRY_OLDER
     from .swap.moving import discard
-    from .swap.open_databases import HeldDatabase, describe, who_holds
+    from .swap.open_databases import HeldDatabase, describe, usage, who_holds
     from .targets import Targets, UnsafeTarget
     from .undoing import LandingUndo, NothingToUndo, UndoNotPossible, plan_undo, undo
 
@@ -38,7 +38,7 @@ __getattr__ = doors(
         "search": "SearchNote Unfilled is_filling no_landing only_filler unfilled",
         "stage.proving": "TRY_OLDER",
         "swap.moving": "discard",
-        "swap.open_databases": "HeldDatabase describe who_holds",
+        "swap.open_databases": "HeldDatabase describe usage who_holds",
         "targets": "Targets UnsafeTarget",
         "undoing": "LandingUndo NothingToUndo UndoNotPossible plan_undo undo",
     },

@@ -6,6 +6,7 @@ not touched; the lock says so, and it dies with its process.
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from dataclasses import field
@@ -152,11 +153,18 @@ def settle(area: Area, home: str) -> list[RecoveredLanding]:
 
 
 def clear_away(directory: LandingDirectory) -> None:
-    """Remove a landing that came to nothing; what was set aside stays."""
-    if os.path.isdir(directory.set_aside):
-        directory.sweep("staged", "replaced")
-    else:
-        directory.sweep()
+    """Remove a landing that came to nothing; what was set aside stays.
+
+    On FUSE and NFS a file that a program has open keeps a name: then the next command removes the rest.
+    """
+    try:
+        if os.path.isdir(directory.set_aside):
+            directory.sweep("staged", "replaced")
+        else:
+            directory.sweep()
+    except OSError as error:
+        if error.errno != errno.ENOTEMPTY:
+            raise
 
 
 def landings(home: str) -> list[PastLanding]:

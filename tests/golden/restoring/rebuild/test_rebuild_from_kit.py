@@ -147,6 +147,7 @@ def settled_anew(lost, tmp_path, monkeypatch):
     return state
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_another_vault_at_a_place_of_the_kit_is_named_and_left_alone(lost, settled_anew, monkeypatch):
     say = spoken(monkeypatch, settled_anew.user)
     done = say("rebuild", lost, "--home-only", "--yes")
@@ -170,6 +171,7 @@ def test_where_only_another_vault_is_left_nothing_is_rebuilt(lost, settled_anew,
     assert "holds another vault than the one of the kit; it was left alone" in " ".join(refused.err.split())
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_of_several_vaults_in_a_place_the_key_decides(lost, settled_anew, tmp_path, monkeypatch):
     usb = DestinationSetting("usb", f"file:{tmp_path}/usb", same_disk=True)
     assert push(settled_anew.context.changed(destinations=(usb,)), PushRequest("usb")).complete
@@ -203,6 +205,7 @@ def typing(monkeypatch):
     return left
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_of_several_vaults_the_typed_passphrase_decides_and_not_the_key_of_this_machine(
     two_vaults, settled_anew, monkeypatch, typing
 ):
@@ -221,6 +224,7 @@ def test_of_several_vaults_the_typed_passphrase_decides_and_not_the_key_of_this_
     assert f"To rebuild from it, add `--key-file {own}`" in told
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_the_key_of_this_machine_still_opens_its_own_where_it_is_named_or_nothing_else_lies_there(
     two_vaults, settled_anew, monkeypatch, typing
 ):
@@ -419,6 +423,7 @@ def with_recovery(state, tmp_path) -> None:
     assert push(here, PushRequest("usb")).complete
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_where_the_key_on_the_kit_was_taken_out_the_recovery_passphrase_is_asked_for(
     worthless, tmp_path, monkeypatch, typing
 ):
@@ -441,6 +446,7 @@ def test_where_the_key_on_the_kit_was_taken_out_the_recovery_passphrase_is_asked
     assert refused.code == 12 and "`--passphrase-file PATH`" in told and "it will ask" not in told
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_a_passphrase_that_is_given_beside_a_kit_without_worth_opens_the_vault(
     worthless, tmp_path, monkeypatch
 ):

@@ -50,6 +50,7 @@ def emptied(user: str) -> None:
         shutil.copytree(os.path.join(data, name), os.path.join(kept, name))
     subprocess.run(["rm", "-rf", user], capture_output=True, timeout=60)
     os.makedirs(user, exist_ok=True)
+    os.chdir(user)  # where nothing held a store, all of it went
     for name in stores:
         if not os.path.isdir(os.path.join(data, name)):
             shutil.copytree(os.path.join(kept, name), os.path.join(data, name))
@@ -220,6 +221,8 @@ def test_a_project_on_a_disk_that_is_not_there_is_not_made_beside_it(say, tmp_pa
     assert os.path.exists(".hermes/SOUL.md")
 
 
+@pytest.mark.needs("modes", "a seat belt is made of modes")
+@pytest.mark.needs("proc or programs", "a seat belt asks which filesystem it is on")
 def test_what_is_held_of_a_repository_is_closed_from_the_first_checkpoint_on(user, monkeypatch):
     say = spoken(monkeypatch, user)
     put("project/notes.txt", "first")

@@ -17,6 +17,7 @@ from support.keeper.kept_user import KeptUser
 from support.projects.checkpoints import put
 from support.vault.closed import open_below
 
+pytestmark = pytest.mark.needs("seqpacket", "a keeper needs packets on a local socket")
 HAS = "The keeper has what is gone of the vault and the checkpoints, as of "
 
 

@@ -130,6 +130,7 @@ def test_once_it_is_made_the_vault_may_be_gone(world: HiddenWorld) -> None:
     assert world.read(".env") == b"second\n"
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 @pytest.mark.parametrize("journal", ["delete", "wal"])
 def test_of_a_database_in_the_middle_of_a_transaction_what_is_committed_is_kept(
     world: HiddenWorld, journal: str

@@ -100,6 +100,7 @@ def test_an_undo_reads_again_what_could_not_be_read_after_the_rollback(
     assert world.read(".env") == b"second\n" and not os.path.exists(world.path("data/notes"))
 
 
+@pytest.mark.needs("times", "what was written within a second is told apart")
 def test_an_undo_never_calls_changed_since_what_it_could_not_read(
     world: HiddenWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:

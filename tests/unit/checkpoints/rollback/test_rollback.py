@@ -142,9 +142,9 @@ KINDS = ["file", "directory", "symlink", "nothing"]
 )
 @pytest.mark.needs("modes", "it looks at modes", only={"directory-directory"})
 def test_a_path_changes_its_kind_and_back(project, was, becomes):
-    def make(kind):
+    def make(kind, later=False):
         if kind == "file":
-            project.write("thing", f"{kind} of {was} and {becomes}\n")
+            project.write("thing", f"{kind} of {was} and {becomes}{', later' * later}\n")
         elif kind == "directory":
             project.write("thing/inside/a.txt", "inside\n")
             os.mkdir(project.full("thing/hollow"))
@@ -156,7 +156,7 @@ def test_a_path_changes_its_kind_and_back(project, was, becomes):
     at_checkpoint = project.tree()
     if was != "nothing":
         project.delete("thing")
-    make(becomes)
+    make(becomes, later=True)
     changed = project.tree()
     result = project.back(point)
     assert project.tree() == at_checkpoint and result.complete, result.left

@@ -10,6 +10,7 @@ import pytest
 
 from safekept.core.entries import BytesContent, DatabaseFacts, Entry, Kind
 from safekept.core.errors import SafekeptError
+from safekept.core.platform.open_files import Users
 from safekept.home.landing import undo
 from support.restoring.landings import (
     TIME,
@@ -390,6 +391,20 @@ def test_a_held_database_is_not_replaced_by_something_else_nor_removed(home, scr
             assert caught.value.what.endswith(why) and f"process {child}" in caught.value.what
             assert caught.value.kept == "The home is as it was"
             assert facts(home) == before
+
+
+def test_where_the_system_does_not_say_who_has_a_database_open_that_is_said(home, scratch, monkeypatch):
+    unknown = Users([], [], unknown=True)
+    monkeypatch.setattr("safekept.core.sqlite.holders.users_of", lambda files: unknown)
+    database(f"{home}/own.db", 10)
+    before = facts(home)
+    with pytest.raises(SafekeptError) as caught:
+        landed(home, [file("own.db", "not a database")])
+    used = "`own.db` may be in use, and this system does not say by what"
+    assert caught.value.what == f"{used}: what would replace it is not a database"
+    assert "Install `lsof`" in str(caught.value.next_steps[0]) and facts(home) == before
+    made = plan(home, [file("own.db", database_bytes(scratch))])
+    assert made.held == [("own.db", "another process, perhaps")]
 
 
 @pytest.mark.needs("proc or programs", "it asks who has a database open")

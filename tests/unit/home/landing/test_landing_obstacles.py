@@ -349,7 +349,7 @@ def test_a_directory_that_may_not_be_written_is_named_whole(tmp_path):
     ("case", "left"),
     [(True, {"notes.md": "Notes.md", "sub": "Sub"}), (False, {"cafe\u0301": "caf\u00e9"})],
 )
-@pytest.mark.needs("pipes", "it makes a pipe or a socket", only={"False-left1"})
+@pytest.mark.needs("case", "it looks for either name by itself")
 def test_of_two_names_that_the_disk_takes_for_one_the_first_lands_and_the_other_is_named(
     home, monkeypatch, case, left
 ):

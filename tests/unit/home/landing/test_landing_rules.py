@@ -216,6 +216,7 @@ def test_links_in_the_home_are_never_written_through(home, tmp_path):
     assert facts(str(tmp_path)) == before
 
 
+@pytest.mark.needs("symlinks", "it makes symbolic links")
 def test_a_link_put_in_the_way_after_the_plan_is_not_followed_either(home, tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()

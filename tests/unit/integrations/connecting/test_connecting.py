@@ -105,6 +105,7 @@ def there_and_back(user, host, program, content) -> None:
     disconnect(user, host)
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 @ON_DISK
 @given(content=settings_files())
 def test_connect_and_disconnect_bring_back_every_byte(user, host, tmp_path, content):
@@ -117,6 +118,7 @@ def test_a_file_with_nothing_in_it_is_connected_and_comes_back(user, host, tmp_p
     there_and_back(user, host, program_in(tmp_path), content)
 
 
+@pytest.mark.needs("modes", "it looks at modes")
 @pytest.mark.soak("hooks")
 @settings(ON_DISK, max_examples=400)
 @given(content=settings_files())

@@ -139,7 +139,8 @@ def prove_metadata(restored: RestoredHome, findings: Findings) -> None:
     if not count:
         findings.add(METADATA, UNKNOWN, 0, "nothing was restored")
         return
-    text = f"permissions, times, links and directories of {plural(count, 'entry')}"
+    text = f"times, links and directories of {plural(count, 'entry')}"
+    text = f"permissions, {text}" if restored.keeps_modes else f"{text}; this disk keeps no permissions"
     findings.judge(METADATA, count, problems, text, "entry")
 
 
@@ -154,7 +155,7 @@ def _differs(restored: RestoredHome, path: str, item: Item) -> str:
     if item.kind is Kind.SYMLINK:
         target = os.readlink(restored.full(path))
         return "" if target == item.target else f"leads to `{target}` instead of `{item.target}`"
-    if stat.S_IMODE(now.st_mode) != item.mode:
+    if restored.keeps_modes and stat.S_IMODE(now.st_mode) != item.mode:
         return f"has mode {stat.S_IMODE(now.st_mode):04o} instead of {item.mode:04o}"
     apart = abs(now.st_mtime_ns - item.mtime_ns)
     if apart and (restored.exact_times or apart > _COARSE_NS):

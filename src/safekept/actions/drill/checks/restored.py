@@ -41,6 +41,7 @@ class RestoredHome:
     unreadable: tuple[str, ...] = ()  # directories whose contents are unknown
     passed_over: int = 0  # files that a small drill did not restore
     exact_times: bool = True  # the filesystem of the scratch place keeps nanoseconds
+    keeps_modes: bool = True  # and the rights of a file
 
     def full(self, path: str) -> str:
         """Where a path of the home lies in scratch."""

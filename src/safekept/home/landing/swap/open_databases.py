@@ -10,7 +10,7 @@ from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 from safekept.core.platform.filesystems import mounts
 from safekept.core.sqlite import HEADER, Holder, is_database
-from safekept.core.sqlite.holders import holders
+from safekept.core.sqlite.holders import NOT_KNOWN, holders
 
 from ..area import LandingNotPermitted
 from ..tree import LandingTree
@@ -80,7 +80,16 @@ def describe(found: list[Holder]) -> str:
         return "another process"
     first = found[0]
     text = f"{first.command} (process {first.pid})" if first.pid else "another process"
+    text += ", perhaps" if first.how == NOT_KNOWN else ""
     return text + (f" and {len(found) - 1} more" if len(found) > 1 else "")
+
+
+def usage(found: list[Holder]) -> tuple[str, str]:
+    """What is said of a database that is in use, or may be, and what to do about it."""
+    if any(one.how == NOT_KNOWN for one in found):
+        install = "Install `lsof`, by which safekept sees who has a file open, then run the command again"
+        return "may be in use, and this system does not say by what", install
+    return f"is in use by {describe(found)}", "Stop that program, then run the command again"
 
 
 def why_not_in_place(now: os.stat_result) -> str:
@@ -93,10 +102,11 @@ def why_not_in_place(now: os.stat_result) -> str:
 
 def refuse_held(path: str, found: list[Holder], why: str) -> HeldDatabase:
     """The refusal that names who is in the way."""
+    used, way_on = usage(found)
     return HeldDatabase(
-        f"`{path}` is in use by {describe(found)}: {why}",
+        f"`{path}` {used}: {why}",
         kept="The home is as it was",
-        next_steps=("Stop that program, then run the command again",),
+        next_steps=(way_on,),
         path=path,
         holders=[{"pid": one.pid, "command": one.command, "how": one.how} for one in found],
     )
