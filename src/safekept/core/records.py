@@ -3,7 +3,7 @@
 The standard library writes six methods of every class as text and compiles them when the class is made. A
 command takes in two hundred classes and makes objects of a few, and two fifths of what `status` cost went
 into methods that were never called. Here fields and slots are the standard library's own, so that `fields`,
-`replace`, `asdict` and `match` know a record; `__init__` is compiled when the first object is made, and the
+`replace`, `asdict` and `match` know a record; `__init__` is compiled when there are some objects, and the
 other methods are ordinary functions.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import MISSING, FrozenInstanceError
+from functools import partial
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
@@ -27,16 +28,59 @@ class _Factory:
 _MADE = _Factory()
 
 
+#: So many objects of a class are made without its `__init__`: of most records a command makes one or two, and
+#: that is sooner done than to compile it.
+_FEW = 10
+
+
 class _Later:
-    """The `__init__` of a record of which there is no object yet; it puts the real one in its place."""
+    """The `__init__` of a record of which there are few objects yet; then the real one takes its place."""
 
     def __init__(self, cls: type, frozen: bool) -> None:
-        self.cls, self.frozen = cls, frozen
+        self.cls, self.frozen, self.objects = cls, frozen, 0
+        self.fields: tuple[dataclasses.Field[Any], ...] = ()
+        self.positional: list[str] = []
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
+        self.objects += 1
+        if instance is not None and self.objects <= _FEW:
+            return partial(self._fill, instance)
+        return self._made() if instance is None else self._made().__get__(instance, owner)
+
+    def _made(self) -> Any:
         made = _init(self.cls, self.frozen)
         setattr(self.cls, "__init__", made)  # noqa: B010
-        return made if instance is None else made.__get__(instance, owner)
+        return made
+
+    def _fill(self, instance: object, /, *values: object, **named: object) -> None:
+        """What the real one would do. What it would refuse is left to it, so that its words are the same."""
+        if not self.fields:
+            self.positional = [one.name for one in dataclasses.fields(self.cls) if one.kw_only is not True]
+            self.fields = dataclasses.fields(self.cls)
+        if len(values) > len(self.positional):
+            return self._refuse(instance, values, named)
+        given = dict(zip(self.positional, values, strict=False))
+        if given.keys() & named.keys():
+            return self._refuse(instance, values, named)
+        given |= named
+        for one in self.fields:
+            if one.name not in given:
+                if one.default is not MISSING:
+                    given[one.name] = one.default
+                elif one.default_factory is not MISSING:
+                    given[one.name] = one.default_factory()
+                else:
+                    return self._refuse(instance, values, named)
+        if len(given) > len(self.fields):
+            return self._refuse(instance, values, named)
+        for one in self.fields:
+            object.__setattr__(instance, one.name, given[one.name])
+        if (after := getattr(instance, "__post_init__", None)) is not None:
+            after()
+        return None
+
+    def _refuse(self, instance: object, values: tuple[object, ...], named: dict[str, object]) -> None:
+        self._made()(instance, *values, **named)
 
 
 def _record(

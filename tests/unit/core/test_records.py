@@ -137,11 +137,46 @@ def test_a_frozen_record_goes_to_another_process_and_is_copied():
     assert copy.copy(one) == one and copy.deepcopy(one) == one
 
 
-def test_nothing_is_compiled_until_the_first_object_is_made(monkeypatch):
+def test_nothing_is_compiled_until_there_are_some_objects(monkeypatch):
     compiled = []
     real = builtins.exec
     monkeypatch.setattr(builtins, "exec", lambda text, *names: (compiled.append(text), real(text, *names)))
     kinds = shapes(records.dataclass)
+    made = [kinds[0]("a", notes=["n"]) for _ in range(records._FEW)]
     assert compiled == []
-    kinds[0]("a"), kinds[0]("b")
+    made += [kinds[0]("a", notes=["n"]) for _ in range(records._FEW)]
     assert len(compiled) == 1, "once for each class"
+    assert len(set(made)) == 1 and repr(made[0]) == repr(made[-1]), "the same, however they were made"
+
+
+CALLS = [
+    ((), {}),
+    (("a",), {}),
+    (("a", 4, ("b",), ["c"], "d"), {}),
+    (("a", 4, ("b",), ["c"], "d", "too many"), {}),
+    (("a",), {"name": "twice"}),
+    (("a",), {"other": "unknown"}),
+    (("a", 4), {"secret": "s", "notes": []}),
+    ((), {"size": 1}),
+    ((), {"instance": 1, "self": 2}),
+    ((), {"id": "1"}),
+    ((), {"id": "1", "facts": {}, "seconds": 2.0}),
+    (("1",), {}),
+    ((3,), {}),
+    ((-1,), {}),
+]
+
+
+@pytest.mark.parametrize("number", range(len(OURS)))
+@pytest.mark.parametrize(("values", "named"), CALLS)
+def test_the_first_objects_are_as_the_later_ones_and_refused_in_the_same_words(number, values, named):
+    def outcome(kind):
+        try:
+            one = kind(*values, **named)
+        except (TypeError, ValueError) as error:
+            return type(error), str(error)
+        return {name: getattr(one, name) for name in (field.name for field in fields(one))}
+
+    kind = shapes(records.dataclass)[number]
+    for _ in range(records._FEW + 2):
+        assert outcome(kind) == outcome(THEIRS[number])
