@@ -6,10 +6,13 @@ import json
 import os
 import shutil
 
+import pytest
+
 from support.real_hosts.deeds import Edit, Read
-from support.real_hosts.hosts import HOMES
+from support.real_hosts.hosts import GO_ON, HOMES
 
 
+@pytest.mark.parametrize("host", GO_ON, indirect=True)
 def test_lost_home_comes_back_and_its_conversation_goes_on(grounds, host):
     ground = grounds(host)
     model = ground.models[host.name]

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 
+import pytest
+
 from support.real_hosts.deeds import Edit, Read
+from support.real_hosts.hosts import GO_ON
 from support.real_hosts.seven import difference, rolled_back
 
 
@@ -14,6 +17,7 @@ def edited(ground, old, new):
     return [Read(app)], [Edit(app, old, new)]
 
 
+@pytest.mark.parametrize("host", GO_ON, indirect=True)
 def test_resumed_session_is_told_of_a_rollback(grounds, host):
     ground = grounds(host)
     model = ground.models[host.name]

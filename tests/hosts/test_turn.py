@@ -49,7 +49,9 @@ def test_started_in_a_subdirectory(grounds, host):
 
 
 #: Not Gemini: its own tools write nothing above the directory that it was started in.
-@pytest.mark.parametrize("host", ["claude-code", "codex", "opencode", "qwen", "copilot"], indirect=True)
+@pytest.mark.parametrize(
+    "host", ["claude-code", "codex", "opencode", "qwen", "copilot", "cline"], indirect=True
+)
 def test_changes_above_the_directory_it_was_started_in(grounds, host):
     ground = grounds(host)
     model = ground.models[host.name]

@@ -13,7 +13,7 @@ from .helper import client
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 #: Every host, by the name that `safekept hook` and `safekept connect` take: the one list of them. What a host
 #: says is in `hosts/`, what goes into its settings in `connecting/hosts/`, in a file of that name.
-HOSTS = ("hermes", "claude-code", "codex", "gemini", "cursor", "opencode", "qwen", "copilot")
+HOSTS = ("hermes", "claude-code", "codex", "gemini", "cursor", "opencode", "qwen", "copilot", "cline")
 #: Seconds in which a helper that is at work must have answered; a host ends a hook that takes much longer.
 _DEADLINE = 15.0
 

@@ -26,6 +26,7 @@ _WRITES = {
     "cursor": ("preToolUse", "Write", "file_path"),
     "qwen": ("PreToolUse", "write_file", "file_path"),
     "copilot": ("PreToolUse", "Write", "path"),
+    "cline": ("tool_call", "editor", "path"),
     "opencode": ("tool.execute.before", "write", "filePath"),
 }
 
@@ -36,6 +37,9 @@ def about_to_write(host, user, name, session="s"):
     if host == "opencode":
         fields = {"hook": event, "tool": tool, "args": {field: path}, "sessionID": session}
         return json.dumps({**fields, "directory": user.project}).encode()
+    if host == "cline":
+        fields = {"hookName": event, "tool_call": {"name": tool, "input": {field: path}}, "taskId": session}
+        return json.dumps({**fields, "workspaceRoots": [user.project]}).encode()
     fields = {"hook_event_name": event, "tool_name": tool, "tool_input": {field: path}, "cwd": user.project}
     return json.dumps({**fields, "session_id": session, "conversation_id": session}).encode()
 

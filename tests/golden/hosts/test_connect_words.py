@@ -46,7 +46,7 @@ def test_alone_it_lists_the_agents_and_how_to_connect_them(say, user):
         "0 of 2 agents on this machine connected\n"
         "  claude-code  not connected: `safekept connect claude-code`\n"
         "  codex        not connected: `safekept connect codex`\n"
-        "Not found here: hermes, gemini, cursor, opencode, qwen, copilot\n"
+        "Not found here: hermes, gemini, cursor, opencode, qwen, copilot, cline\n"
     )
     assert say("connect", "codex", "--yes").code == 0
     told = "  codex        connected, has not called yet (trust it: `/hooks` in Codex)\n"
@@ -61,7 +61,7 @@ def test_where_no_agent_is_that_is_said(say, user):
     assert said.code == 0
     assert said.out == (
         "No agent that can be connected was found on this machine\n"
-        "Not found here: hermes, claude-code, codex, gemini, cursor, opencode, qwen, copilot\n"
+        "Not found here: hermes, claude-code, codex, gemini, cursor, opencode, qwen, copilot, cline\n"
     )
 
 
@@ -156,7 +156,9 @@ def test_a_host_that_nobody_knows_is_said_with_those_that_are_known(say):
     said = say("connect", "emacs")
     assert said.code == 2
     assert "safekept does not know how to connect `emacs`" in said.err
-    assert "Name one of: hermes, claude-code, codex, gemini, cursor, opencode, qwen, copilot" in said.err
+    assert (
+        "Name one of: hermes, claude-code, codex, gemini, cursor, opencode, qwen, copilot, cline" in said.err
+    )
 
 
 def test_hermes_is_not_connected_in_a_project_and_others_not_in_a_home(say, user):

@@ -39,6 +39,7 @@ TOLERATED = {
     "cursor": {"tool", "hook", "args", "agent_id"},
     "qwen": {"tool", "hook", "args"},
     "copilot": {"tool", "hook", "args"},
+    "cline": {"tool", "hook", "args", "hook_event_name", "tool_name"},
     "opencode": {"hook_event_name", "tool_name", "tool_input", "agent"},
 }
 
@@ -73,7 +74,10 @@ def test_every_recorded_event_is_one_that_the_host_could_have_sent(name):
     for step in conversation["steps"]:
         event = filled_in(step["event"], "/project")
         host = step["call"].get("host", conversation["host"])
-        check(event, schema_of(host)["events"][event.get("hook_event_name") or event["hook"]])
+        check(
+            event,
+            schema_of(host)["events"][event.get("hook_event_name") or event.get("hook") or event["hookName"]],
+        )
 
 
 def answers_of(host):

@@ -102,10 +102,10 @@ def disconnect(host: str, project: str, home: str, *, dry_run: bool, yes: bool, 
 def command(host: str, project: str, home: str, remove: bool, dry_run: bool, yes: bool, as_json: bool) -> int:
     """Write into the settings of an agent that it calls safekept before each change; without HOST: list them.
 
-    Hosts: hermes, claude-code, codex, gemini, cursor, opencode, qwen, copilot. What would be written is shown
-    first, a copy of the settings is kept, and everything else in them stays as it is, to the byte. A second
-    call changes nothing. A file that cannot be edited safely is left alone, and the lines to put into it are
-    printed; exit code 1.
+    Hosts: hermes, claude-code, codex, gemini, cursor, opencode, qwen, copilot, cline. What would be written
+    is shown first, a copy of the settings is kept, and everything else in them stays as it is, to the byte. A
+    second call changes nothing. A file that cannot be edited safely is left alone, and the lines to put into
+    it are printed; exit code 1.
 
     With --project the plan also shows what of that project is kept, where, and what is left out, as
     `safekept checkpoint --show` does; what git hides in it is kept for the first time behind you.

@@ -22,7 +22,7 @@ from ...main import program
 @click.argument("host", metavar="HOST", required=False, default="")
 @click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar="")
 def command(host: str, rest: tuple[str, ...]) -> int:
-    """Answer an agent's host: claude-code, codex, gemini, hermes, cursor, opencode, qwen or copilot.
+    """Answer an agent's host: claude-code, codex, gemini, hermes, cursor, opencode, qwen, copilot or cline.
 
     The host runs this before and after its tools and sends JSON to standard input. What a tool is about
     to change is kept in a checkpoint first. It prints nothing when all is well, it grants and denies
