@@ -63,7 +63,7 @@ class RcloneHelper:
         self._environment = dict(environment)
         self._settings = {
             "RCLONE_TIMEOUT": f"{max(1, round(timeout))}s",
-            "RCLONE_CONTIMEOUT": f"{max(1, round(min(timeout, 10)))}s",
+            "RCLONE_CONTIMEOUT": f"{max(1, round(min(timeout, 5)))}s",
             "RCLONE_LOW_LEVEL_RETRIES": str(_TRIES),
             "RCLONE_RETRIES": "1",
             "RCLONE_TRANSFERS": str(lanes),

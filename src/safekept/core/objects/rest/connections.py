@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 _PIECE = 1 << 18
 _SLOWEST = 4 << 10  # bytes a second that an answer must reach
+#: Seconds for a connection to come about, however patient one is with the answers: a server that is off, or
+#: behind a wall that drops what is sent to it, says nothing at all.
+CONNECT = 10.0
 #: What a place that refuses may say before it is heard.
 _MOST_WORDS = 1 << 16
 
@@ -188,10 +191,16 @@ class _Connection(http.client.HTTPConnection):
         self.response_class = self._response  # type: ignore[assignment]
 
     def connect(self) -> None:
-        super().connect()
-        if self._server.secure:
-            context = ssl.create_default_context(cafile=self._server.certificates or None)
-            self.sock = context.wrap_socket(self.sock, server_hostname=self._server.host)
+        patience = self.timeout or 60.0
+        self.timeout = min(patience, CONNECT)
+        try:
+            super().connect()
+            if self._server.secure:
+                context = ssl.create_default_context(cafile=self._server.certificates or None)
+                self.sock = context.wrap_socket(self.sock, server_hostname=self._server.host)
+        finally:
+            self.timeout = patience
+        self.sock.settimeout(patience)
 
     def usable(self) -> bool:
         """Whether the other side has neither closed it nor said anything unasked meanwhile."""
