@@ -97,6 +97,23 @@ def test_where_that_is_refused_the_verdict_has_the_command(new, monkeypatch):
     assert set_up(new, "--json").returncode == 0
 
 
+def test_a_schedule_that_ends_at_logout_is_offered_to_be_mended_by_the_next_setup(new, monkeypatch):
+    """Its only lack is one command, which a second setup passed over: it was installed already."""
+    with_systemd(new, monkeypatch, allowed=False)
+    assert set_up(new).returncode == 0
+    lingers = with_systemd(new, monkeypatch)
+    plan = new.run("setup", "--dry-run")
+    assert "; it ends when you log out" in " ".join(plan.stdout.split()), plan.stdout
+    assert "when to run every night" in plan.stdout, "it is asked"
+    assert json.loads(new.run("setup", "--dry-run", "--json").stdout)["missing"]["schedule"] is True
+    done = new.run("setup", "--yes")
+    assert done.returncode == 0 and os.path.exists(lingers), done.stdout + done.stderr
+    assert "Protected if the machine is lost" in done.stdout
+    os.unlink(lingers)
+    assert new.run("status", "--acknowledge", "schedule-until-logout").returncode == 0
+    assert json.loads(new.run("setup", "--dry-run", "--json").stdout)["missing"]["schedule"] is False
+
+
 def test_uninstall_names_what_lets_services_run_after_logging_out(new, monkeypatch, tmp_path):
     with_systemd(new, monkeypatch)
     assert set_up(new).returncode == 0

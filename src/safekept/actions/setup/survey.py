@@ -102,7 +102,13 @@ class Survey:
         """Whether a schedule is installed as it should be: installing it again would change nothing."""
         schedule = self.status.schedule
         as_it_is = not schedule.trouble or schedule.trouble.startswith(CRON_STOPPED)
-        return bool(schedule.installed) and as_it_is and not schedule.unfound and not schedule.other_times
+        whole = not schedule.unfound and not schedule.other_times and not self.ends_at_logout
+        return bool(schedule.installed) and as_it_is and whole
+
+    @property
+    def ends_at_logout(self) -> bool:
+        """Whether it runs only while this user is logged in, and no person said that this is meant."""
+        return any(one.code == "schedule-until-logout" for one in self.status.verdict.findings)
 
     @property
     def unkept(self) -> tuple[FoundHome, ...]:

@@ -104,6 +104,7 @@ def _there(screen: Screen, found: Survey, at: str) -> list[tuple[str, str]]:
         lines.append(("Connected", path_text(", ".join(connected))))
     if status.schedule.installed:
         trouble = f"; {status.schedule.trouble}" if status.schedule.trouble else ""
+        trouble += "; it ends when you log out" if found.ends_at_logout else ""
         lines.append(("Schedule", when_words(at, status.schedule.installed) + trouble))
     return lines
 
