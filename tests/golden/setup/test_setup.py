@@ -462,3 +462,19 @@ def test_a_second_home_of_the_same_user_leaves_the_lines_of_the_first(tmp_path):
     assert first.crontab() == own
     assert first.run("uninstall", "--yes").returncode == 0
     assert first.crontab() == "5 5 * * * /bin/true\n"
+
+
+def test_uninstall_in_a_second_home_leaves_the_script_before_updates_of_the_first(new):
+    """It is found on the PATH, which both have."""
+    set_up(new)
+    script = os.path.join(new.own, "hermes")
+    with open(script, encoding="utf-8") as file:
+        text = file.read()
+    assert "Written by safekept" in text
+    trial = new.moved("trial")
+    shutil.copytree(os.path.join(new.user, ".claude"), os.path.join(trial.user, ".claude"))
+    done = trial.run("uninstall", "--yes", PATH=new.environment["PATH"])
+    assert done.returncode == 0, done.stderr
+    with open(script, encoding="utf-8") as file:
+        assert file.read() == text
+    assert os.path.exists(script + ".before-safekept")

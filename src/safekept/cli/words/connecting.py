@@ -40,7 +40,7 @@ def show_plan(console: Console, plan: Plan) -> None:
 
 
 #: Before the list of them.
-WRITTEN = "Written are, with a copy of what was there:"
+WRITTEN = "It writes into these, and keeps a copy of each:"
 
 
 def written_lines(screen: Screen, agents: Sequence[AgentPlace]) -> list[str]:

@@ -52,7 +52,7 @@ def look_at_wrapper(context: UserContext) -> UpdateWrapper | None:
         return None
     found = os.path.abspath(found)
     aside = found + PUT_ASIDE
-    if _is_ours(found):
+    if _is_ours(found) and _below(found, context.places.user_home):  # not that of another HOME
         kept = aside if os.path.lexists(aside) else ""
         return UpdateWrapper(found, "", kept, installed=True)
     own = os.path.join(context.places.user_home, ".local", "bin")

@@ -42,7 +42,7 @@ def test_the_last_lines_say_where_copies_go_and_how_that_is_switched_off(both):
     assert (
         f"Copies from here now go to usb, where those of {host} are. Is that machine still at work?" in told
     )
-    assert "Then send nothing there from here: `safekept destinations remove usb`" in told
+    assert "If so, send nothing there from here: `safekept destinations remove usb`" in told
     said(trial.run("destinations", "remove", "usb"))
     assert trial.run("push").returncode == 2, "nothing is sent anywhere"
 

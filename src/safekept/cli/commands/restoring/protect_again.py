@@ -161,7 +161,9 @@ def _say_where_copies_go(
     )
     screen.fact("Copies", path_text(text))
     for name in names:
-        screen.fact("", NextStep("destinations remove", (name,), before="Then send nothing there from here:"))
+        screen.fact(
+            "", NextStep("destinations remove", (name,), before="If so, send nothing there from here:")
+        )
 
 
 def _save(settings: Settings, context: UserContext, record: MachineRecord) -> None:
