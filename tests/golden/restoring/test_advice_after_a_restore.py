@@ -67,6 +67,7 @@ def mended(here, home, say):
     return good, undo_point(say)
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_a_damaged_database_comes_back_from_what_was_taken_and_not_from_what_a_restore_stored(
     here, home, say, mended
 ):

@@ -87,6 +87,7 @@ def test_what_the_settings_say_is_not_denied_while_they_are_gone(say, user):
     assert "none would survive its loss" not in shown and "no destination" not in shown
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_a_home_that_its_agent_began_anew_is_replaced_after_a_yes_and_undone(say, user):
     soul = read(".hermes/SOUL.md")
     emptied(user)

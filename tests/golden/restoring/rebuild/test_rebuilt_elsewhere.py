@@ -138,6 +138,7 @@ def test_the_policies_let_nothing_go_of_a_life_that_may_go_on_elsewhere(moved):
     assert {one["home"] for one in (*plan["plan"]["forget"], *plan["plan"]["keep"])} == {bob.home}
 
 
+@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_two_homes_that_both_live_are_not_mixed_up(tmp_path):
     """Ada's machine was not gone after all."""
     ada, bob, _ = move(tmp_path)

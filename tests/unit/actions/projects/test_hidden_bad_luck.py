@@ -79,7 +79,6 @@ def visible_again(world: HiddenWorld, point: str) -> bytes:
     return world.read("a.txt")
 
 
-@pytest.mark.needs("proc or programs", "it asks who has a database open")
 def test_behind_an_exclusive_lock_with_half_a_transaction_in_the_file_what_is_committed_is_kept(
     world: HiddenWorld,
 ) -> None:
