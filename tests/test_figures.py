@@ -92,8 +92,8 @@ def test_a_push_that_sends_nothing_hidden_loads_no_module_of_checkpoints():
 #: small, and some of them are in every command.
 BUDGETS = {
     "status": (221, 372),
-    "rollback": (119, 253),
-    "rollback 1 --dry-run": (130, 263),
+    "rollback": (120, 254),
+    "rollback 1 --dry-run": (129, 262),
     "doctor": (249, 440),
     "snapshot list": (104, 247),
     "log": (56, 167),

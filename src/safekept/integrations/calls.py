@@ -51,6 +51,7 @@ class Call:
     home: str = ""  # the agent's home, where the host knows it
     out_of_reach: str = ""  # a container or a remote back end, in words
     goes_back: bool = False  # it asks safekept itself for a rollback, or to undo one
+    words: str = ""  # the first line of what the person said, where that is what the host tells
 
     def __post_init__(self) -> None:
         # Whatever the host said, from here on every path is one that the system could open: looking a path

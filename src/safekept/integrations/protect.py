@@ -53,14 +53,14 @@ def _protect(call: Call, place: Place) -> Outcome:
         from .hidden_half import begin_hidden_half
 
         _end_the_turn_before(call, place)
-        begin_turn(place.data_directory, call.session, call.turn)
+        call = _keep_words(call, place, begin_turn(place.data_directory, call.session, call.turn))
         _began(call, place)
         begin_hidden_half(call, place)
         return Outcome(context=take_news(place.data_directory, call.session))
     if call.kind == "session-start":
         return _begin_session(call, place)
     if call.kind == "before":
-        return _before(call, place)
+        return _before(_keep_words(call, place, call.turn) if call.words else call, place)
     if call.kind == "hidden":
         from .hidden_half import keep_now
 
@@ -68,6 +68,18 @@ def _protect(call: Call, place: Place) -> Outcome:
     if call.kind == "session-end":
         return _end_session(call, place)
     return _afterwards(call, place)
+
+
+def _keep_words(call: Call, place: Place, turn: str) -> Call:
+    """What the person said names the turn, where that is wanted; and it goes no further than here."""
+    from safekept.actions.hosts.turn_words import forget_words, keep_words
+
+    words = call.words
+    if not place.settings.flag("hooks.prompts"):
+        _later(place, lambda: forget_words(place.data_directory))
+    elif words:
+        _later(place, lambda: keep_words(place.data_directory, call.session, turn, words))
+    return replace(call, words="")
 
 
 def _switched_off(call: Call, place: Place) -> Outcome | None:

@@ -152,6 +152,12 @@ SETTINGS = (
         4.0,
         "hours after which the end of an agent's session is worth a quick snapshot of its home; 0: never",
     ),
+    Setting(
+        "hooks.prompts",
+        bool,
+        True,
+        "whether the first line of what you say is kept, in a private file, as the name of the turn in lists",
+    ),
     Setting("schedule.at", str, "03:30", "when regular work is due: times of the day, or `hourly`"),
     Setting("schedule.homes", list, [], "the homes to look after; empty means every agent's home here"),
     Setting("schedule.archives", str, "", "where sealed archives go; empty means the usual place"),

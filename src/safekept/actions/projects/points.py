@@ -187,23 +187,38 @@ class Points:
         """The turn of an agent that a word means, wherever it worked; nothing means the one that changed
         something here last. Raises NoSuchTurn, and NoCheckpointsHere where neither project nor home is."""
         from .home_points.timeline import home_points
-        from .turns.turn import named_turn, newest_turn, turns_among, turns_of_store
+        from .turns.turn import named_turn, newest_turn, turns_among, turns_of_store, with_words
 
-        if word.strip():
-            at_homes = home_points(self.context, session=session)
-            points = [one for one in turns_of_store(self._looked) if not session or one.session == session]
-            return Target(TURN, "", "", named_turn(turns_among([*points, *at_homes]), word))
-        found = self.list(session=session)
-        if found.project is None and found.home is None:
-            self.need_project()
-        return Target(TURN, "", "", newest_turn(found))
+        newest = None
+        if not word.strip():
+            found = self.list(session=session)
+            if found.project is None and found.home is None:
+                self.need_project()
+            newest = newest_turn(found)
+        at_homes = home_points(self.context, session=session)
+        points = [one for one in turns_of_store(self._looked) if not session or one.session == session]
+        every = turns_among([*points, *at_homes])
+        if newest is None:
+            meant = named_turn(every, word)
+        else:  # with every place that it worked in
+            meant = next((one for one in every if one.id == newest.id), newest)
+        return Target(TURN, "", "", with_words(self.context, [meant])[0])
 
     # ── lists and differences ──────────────────────────────────────────────────────────────────────
 
-    def list(self, *, session: str = "", turn: str = "", every: bool = False, git: bool = False) -> Timeline:
+    def list(
+        self,
+        *,
+        session: str = "",
+        turn: str = "",
+        every: bool = False,
+        git: bool = False,
+        words: bool = False,
+    ) -> Timeline:
         """What can be gone back to from here. A rollback that was killed is finished first.
 
-        `git`: what only moved the project's repository has a number, too.
+        `git`: what only moved the project's repository has a number, too. `words`: with what the person said,
+        for that person alone.
         """
         from safekept.checkpoints.rollback import recover
 
@@ -224,7 +239,13 @@ class Points:
             git=git,
             listener=self._listener,
         )
-        return with_home_points(self.context, found, session=session, turn=turn, every=every)
+        found = with_home_points(self.context, found, session=session, turn=turn, every=every)
+        if words:
+            from .turns.turn import with_words
+
+            named = with_words(self.context, found.turns)
+            found.words = {one.id: one.words for one in named if one.words}
+        return found
 
     def everywhere(self, *, session: str = "", turn: str = "", every: bool = False) -> EveryPoint:
         """The points of all projects and homes in one list."""
@@ -349,7 +370,7 @@ class Points:
         from ..base.operations.homes import RestoreFacts
 
         with contextlib.suppress(OSError):
-            from .turns.record import any_records
+            from .turns import any_records
 
             restores = self.context.journal.backwards("restore")
             of_turns = any_records(self.context)
@@ -442,7 +463,7 @@ class Points:
 
     def recover_turns(self) -> None:
         """Finish the rollback of a turn that was killed."""
-        from .turns.record import any_records
+        from .turns import any_records
 
         if any_records(self.context):
             from .turns.rollback import recover_turns

@@ -87,6 +87,7 @@ class Timeline:
     #: Files of agents' homes that were kept in the same time; they have no number here.
     home_points: list[HomePoint] = field(default_factory=list)
     left_out: LeftRecord = field(default_factory=LeftRecord)  # hidden, and in no point: it would be lost
+    words: dict[str, str] = field(default_factory=dict)  # of turns by id, the person's own, where asked for
 
     @property
     def in_order(self) -> list[PointRow]:
@@ -110,7 +111,11 @@ class Timeline:
             "home": self.home,
             "checkpoints": rows if self.home is None else [],
             "home_points": [point.as_dict() for point in self.home_points] if self.home is None else rows,
-            "turns": [{"id": one.id, "session": one.session, "turn": one.turn} for one in self.turns],
+            "turns": [
+                {"id": one.id, "session": one.session, "turn": one.turn}
+                | ({"words": self.words[one.id]} if one.id in self.words else {})
+                for one in self.turns
+            ],
             "below": list(self.near.below),
             "above": list(self.near.above),
             "hidden": self.hidden,

@@ -280,11 +280,13 @@ def _turns_as_one(
     context: UserContext, found: list[Change], final: Mapping[str, tuple[int, Record]], place: str
 ) -> list[Change]:
     """The rollbacks of turns in the place of their parts."""
-    from ..projects.turns.record import any_records, read_records
-    from ..projects.turns.undo import undone_by
+    from ..projects.turns import any_records
 
     if not any_records(context):
         return found
+    from ..projects.turns.record import read_records
+    from ..projects.turns.undo import undone_by
+
     records = read_records(context)
     names = {part.undo for told in records for part in told.done}
     whole = [one for one in found if not names & {one.operation, one.point}]

@@ -187,7 +187,7 @@ def _recover_all_interrupted(
 
 def _finish_turns(context: UserContext, request: UndoRequest, listener: Listener) -> None:
     """The rollback of a turn that was killed between two places."""
-    from ..projects.turns.record import any_records
+    from ..projects.turns import any_records
 
     if not any_records(context):
         return

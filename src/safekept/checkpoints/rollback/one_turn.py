@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from ..checkpoint import LOOKED_AT, Checkpoint, CheckpointDamaged, FileState
 from ..points.reconstructed_state import LeftOut, States, named_paths, reconstruct
-from ..points.rollback_plan import Left, RollbackPlan
+from ..points.rollback_plan import Left
 from ..store.store import Store
 from .undo_point import Undoing
 
@@ -71,8 +71,6 @@ def changed_by_turns(
     return found
 
 
-def as_later(plan: RollbackPlan, left: list[Left]) -> list[Left]:
+def as_later(left: list[Left]) -> list[Left]:
     """With the words for a turn: what was changed since it was changed by a later one."""
-    if plan.until is None:
-        return left
     return [replace(one, reason="later") if one.reason == "since" else one for one in left]

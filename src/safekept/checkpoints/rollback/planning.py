@@ -26,7 +26,6 @@ from ..store.store import Store
 from ..store.tree_state import TreeState
 from ..take.taking import ProjectGone, TakeSettings
 from .deciding import RollbackInputs, plan_steps
-from .one_turn import as_later, changed_by_turns, changed_until, turns_after
 from .project_tree import ProjectTree, check_project
 from .recovery import recover_locked, rollback_lock
 from .undo_point import Undoing, UndoPoint, missing_from_point, store_to_plan_in, undoing
@@ -178,6 +177,8 @@ class _Filling:
         if undone is not None and not plan.made_project:
             undoing_it = undoing(self.store, states, self.points, plan.target, undone)
         elif plan.until is not None and not plan.made_project:
+            from .one_turn import changed_until, turns_after
+
             undoing_it = changed_until(self.store, states, self.points, plan.then, plan.until, plan.undo)
             plan.later_turns = bool(turns_after(self.points, plan.until))
         if undoing_it is not None:
@@ -209,7 +210,10 @@ class _Filling:
                 renamed=renamed,
             )
             plan.steps, plan.left = plan_steps(sides)
-            plan.left = as_later(plan, plan.left)
+            if plan.until is not None:
+                from .one_turn import as_later
+
+                plan.left = as_later(plan.left)
             plan.left += [
                 Left(one.path, one.reason, one.detail)
                 for one in left_out.items
@@ -250,6 +254,8 @@ class _Filling:
             since = undoing_it.since(differing, now)
             if until is None:
                 return since, set()
+            from .one_turn import changed_by_turns
+
             by_turns = changed_by_turns(self.store, self.points, until, self.plan.undo, since)
             return by_turns, set() if self.overwrite else since - by_turns
         # Of what lies there hidden nothing is known, and so not whose it is.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
-
-from safekept.actions.projects.turns.turn import turn_of
 
 from ..console import Console, count_text, path_text
 from .lists import SHOWN, ago, changes_text, styled, table
@@ -39,9 +38,9 @@ def show_timeline(
         console.line(f"No {kind[0].lower()}{kind[1:]} of {place} {what}")
     else:
         console.heading(f"{kind} of {place}" + (", which is gone" if found.gone else ""), not found.gone)
-        shown = rows if every else _first(rows)
+        shown = rows if every else _first(rows, found.words)
         cells = [_cells(row, found.home is not None) for row in shown]
-        table(console, [_HEAD, *cells], cut=True, headings=_headings(shown))
+        table(console, [_HEAD, *cells], cut=True, headings=_headings(shown, found.words))
         if len(shown) < len(rows):
             console.line(f"  … and {len(rows) - len(shown):,} older ones: --all")
         if any(row.changes and (row.changes.added or row.changes.removed) for row in shown):
@@ -58,9 +57,9 @@ def show_timeline(
     return 0
 
 
-def _first(rows: list[PointRow]) -> list[PointRow]:
+def _first(rows: list[PointRow], words: Mapping[str, str]) -> list[PointRow]:
     """As many rows as fit on a screen together with the headings of their turns."""
-    headings = _headings(rows)
+    headings = _headings(rows, words)
     lines = 0
     for number, _ in enumerate(rows):
         lines += 1 + (number + 1 in headings)
@@ -69,13 +68,16 @@ def _first(rows: list[PointRow]) -> list[PointRow]:
     return rows
 
 
-def _headings(rows: list[PointRow]) -> dict[int, str]:
-    """Above the first row of each turn its id, and whose it was; by the number of that row in the table."""
+def _headings(rows: list[PointRow], words: Mapping[str, str]) -> dict[int, str]:
+    """Above the first row of each turn its id and what the person said, else whose session it was; by the
+    number of that row in the table."""
+    from safekept.actions.projects.turns.turn import turn_of
+
     found, above = {}, ""
     for number, row in enumerate(rows, 1):
         turn = turn_of(row.point)
         if turn and turn != above:
-            found[number] = f"turn {turn}  {_session(row.point)}".rstrip()
+            found[number] = f"turn {turn}  {path_text(words.get(turn) or '') or _session(row.point)}".rstrip()
         above = turn
     return found
 
@@ -100,6 +102,8 @@ def _show_left_out(console: Console, found: Timeline) -> None:
 
 
 def _show_ways_back(console: Console, found: Timeline, where: list[str], git: bool) -> None:
+    from safekept.actions.projects.turns.turn import turn_of
+
     first = next((row.point.short for row in found.rows if row.number and not row.here), "")
     if first:
         back = console.command("rollback", first, *(["--git"] if git else []), *where)
@@ -181,6 +185,8 @@ def about(point: HomePoint, at_home: bool = True) -> str:
 
 
 def _cells(row: PointRow, at_home: bool = False) -> tuple[str, ...]:
+    from safekept.actions.projects.turns.turn import turn_of
+
     point = row.point
     return (
         str(row.number) if row.number else "",

@@ -29,12 +29,11 @@ def show_rollback(console: Console, outcome: PointRollback, *, again: bool = Fal
     """
     from safekept.actions.projects.home_points.point import HomePoint
     from safekept.actions.projects.rollback import RollbackOutcome
-    from safekept.actions.projects.turns.turn import Turn
 
     point, planned = outcome.point, outcome.planned
     if outcome.undoes and isinstance(point, HomePoint):
         return _show_home_undone(console, outcome)
-    if isinstance(point, Turn):
+    if point.kind == "turn":
         from .turns import show_turn_rollback
 
         return show_turn_rollback(console, outcome)

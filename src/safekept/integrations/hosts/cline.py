@@ -73,4 +73,4 @@ def answer(event: str, words: str) -> Answer:
     return to_stderr(words)
 
 
-HOST = Host("cline", KINDS, TOOLS, common, answer, refine=refine, arguments=arguments)
+HOST = Host("cline", KINDS, TOOLS, common, answer, refine=refine, arguments=arguments, prompt="")

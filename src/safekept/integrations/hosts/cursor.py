@@ -18,7 +18,7 @@ from dataclasses import replace
 from ..calls import Call
 from .answers import Answer, to_stderr
 from .event import Event, fit_path, reason
-from .host import Host, Tools
+from .host import Host, Tools, said
 
 KINDS = {
     "preToolUse": "before",
@@ -87,7 +87,9 @@ def refine(call: Call, event: Event) -> Call:
     if call.kind == "nothing":
         return call
     if event.name == "beforeSubmitPrompt":
-        return replace(call, paths=_other_roots(call, event), reason="before the turn")
+        return replace(
+            call, paths=_other_roots(call, event), reason="before the turn", words=said(event.text("prompt"))
+        )
     if call.kind == "before" and call.shell:
         command = event.text("command") or event.part("tool_input").text("command")
         words = command if event.name not in _MCP else ""

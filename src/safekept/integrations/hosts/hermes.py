@@ -17,7 +17,7 @@ from ..hermes.plugin.places import MEANS_NOTHING, in_words, skill
 from ..hermes.plugin.tools import Touch, reason, touched
 from .answers import Answer, as_json, to_stderr
 from .event import Event, fit_path
-from .host import Host, Tools
+from .host import Host, Tools, said
 
 KINDS = {
     "pre_tool_call": "before",
@@ -54,6 +54,8 @@ def common(event: Event, cwd: str) -> Call:
 
 def refine(call: Call, event: Event) -> Call:
     """What the tool may touch, and where it really works."""
+    if call.kind == "turn":
+        return replace(call, words=said(event.part("extra").text("user_message")))
     if call.kind not in ("before", "after") or event.name == "subagent_stop":
         return call
     touch = touched(call.tool, event.part("tool_input").fields)
@@ -115,4 +117,4 @@ def add_context(answer: Answer, event: str, text: str) -> Answer:
     return replace(answer, stdout=as_json(context=text).stdout)
 
 
-HOST = Host("hermes", KINDS, TOOLS, common, answer, refine=refine, add_context=add_context)
+HOST = Host("hermes", KINDS, TOOLS, common, answer, refine=refine, add_context=add_context, prompt="")

@@ -97,6 +97,13 @@ def _patched_by(command: str) -> tuple[str, ...]:
     return paths_in(command) if is_patch(command) else ()
 
 
+def said(prompt: str) -> str:
+    """What a turn is called in lists, of what the person said; the rest of it is not kept."""
+    from safekept.actions.hosts.turn_words import first_line
+
+    return first_line(prompt)
+
+
 #: What hosts call the argument with which a command, or a subagent, outlives its call.
 _BACKGROUND = ("run_in_background", "is_background", "background")
 
@@ -127,6 +134,7 @@ class Host:
     refine: Callable[[Call, Event], Call] = lambda call, event: call
     #: add_context(answer, event, text): the same with words for the model; None: its contract has no way.
     add_context: Callable[[Answer, str, str], Answer] | None = None
+    prompt: str = "prompt"  # where it tells what the person said; empty: not there
     #: arguments(event): of the tool, with the text of a command in `command`.
     arguments: Callable[[Event], Event] = arguments
 
@@ -139,6 +147,8 @@ class Host:
         call = replace(self.common(event, cwd), kind=kind)
         if kind in ("before", "after"):
             call = self.tool_call(call, event)
+        if kind == "turn" and self.prompt:
+            call = replace(call, words=said(event.text(self.prompt)))
         return self.refine(call, event)
 
     def tool_call(self, call: Call, event: Event) -> Call:

@@ -67,4 +67,4 @@ def add_context(answer: Answer, event: str, text: str) -> Answer:
     return as_json(**json.loads(answer.stdout or b"{}"), context=text)
 
 
-HOST = Host("opencode", KINDS, TOOLS, common, answer, refine=refine, add_context=add_context)
+HOST = Host("opencode", KINDS, TOOLS, common, answer, refine=refine, add_context=add_context, prompt="")

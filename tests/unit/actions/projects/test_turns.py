@@ -12,8 +12,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from safekept.actions.projects.turns import records_directory
 from safekept.actions.projects.turns.outcome import TurnRollback
-from safekept.actions.projects.turns.record import read_records, records_directory
+from safekept.actions.projects.turns.record import read_records
 from safekept.actions.projects.turns.turn import NoSuchTurn, turn_id
 from safekept.actions.undo.changes import TURN, changes
 from safekept.actions.undo.log import LogRequest, read_log

@@ -16,6 +16,7 @@ from safekept.core.files.small import read_fields, write_document
 from safekept.core.records import dataclass
 
 from ...base.context import UserContext
+from . import records_directory
 
 PLANNED, BEGUN, DONE, FAILED, UNCHANGED = "planned", "begun", "done", "failed", "unchanged"
 GO, UNDO = "rollback-turn", "rollback-turn-undo"
@@ -78,14 +79,6 @@ def read_records(context: UserContext) -> list[TurnRecord]:
         if record is not None and f"{record.operation}.json" == name:
             found.append(record)
     return sorted(found, key=lambda one: (one.began, one.operation))
-
-
-def any_records(context: UserContext) -> bool:
-    return os.path.isdir(records_directory(context))
-
-
-def records_directory(context: UserContext) -> str:
-    return os.path.join(context.places.data_directory, "turns", "rollbacks")
 
 
 def lock_path(context: UserContext) -> str:

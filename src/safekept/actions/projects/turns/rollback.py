@@ -21,6 +21,7 @@ from safekept.core.next_step import NextStep
 from ...base.operations.projects import TurnRollbackFacts, TurnRollbackUndoFacts
 from ...base.record import record
 from ..project import checkpoint_directory
+from . import any_records
 from .outcome import TurnPart, TurnRollback
 from .parts import CHECKPOINT, Part, parts_of
 from .record import (
@@ -31,7 +32,6 @@ from .record import (
     UNDO,
     RecordedPart,
     TurnRecord,
-    any_records,
     lock_path,
     read_records,
     write_record,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from safekept.checkpoints.checkpoint import SHORTEST_PREFIX, Checkpoint
@@ -16,6 +17,8 @@ from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 from safekept.core.records import dataclass
 
+from ...base.context import UserContext
+from ...hosts.turn_words import turn_words
 from ..home_points.point import HomePoint
 
 if TYPE_CHECKING:
@@ -36,6 +39,7 @@ class Turn:
     turn: str
     time_ns: int = 0
     places: tuple[str, ...] = ()  # projects and homes that it has points of
+    words: str = ""  # the person's own, where they are kept; in no document but the list that asks for them
 
     @property
     def id(self) -> str:
@@ -52,7 +56,8 @@ class Turn:
 
     @property
     def reason(self) -> str:
-        return ""
+        """What it was for: the person's own words."""
+        return self.words
 
     @property
     def title(self) -> str:
@@ -146,6 +151,15 @@ def newest_turn(found: Timeline) -> Turn:
         ),
         directory=found.directory,
     )
+
+
+def with_words(context: UserContext, turns: Sequence[Turn]) -> list[Turn]:
+    """The same with the person's own words, where they are kept: for that person's eyes."""
+    known = {
+        one: turn_words(context.places.data_directory, one)
+        for one in {turn.session for turn in turns if turn.session}
+    }
+    return [replace(one, words=known.get(one.session, {}).get(one.turn, "")) for one in turns]
 
 
 def turns_of_store(store: Store | None) -> list[Checkpoint]:

@@ -135,7 +135,7 @@ def command(
             console.finish()
             return show_difference(console, compared)
         if not target and not undo and turn is None:
-            found = points.list(session=session, every=every, git=git)
+            found = points.list(session=session, every=every, git=git, words=True)
             console.finish()
             return show_timeline(console, found, at_directory(directory), every, bool(session), git)
         if undo:
