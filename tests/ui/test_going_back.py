@@ -14,6 +14,8 @@ import pytest
 
 from safekept.actions.projects.checkpoint import CheckpointPolicy, take_checkpoint
 from support.commands.waiting import wait_until
+from support.projects.checkpoints import put
+from support.projects.turns import Agent as TurnAgent
 from support.ui.months import month, project
 from support.ui.served import SOURCE, ServedPage
 from support.users.states import alarmed
@@ -149,6 +151,37 @@ def test_a_project_goes_back_to_a_checkpoint_and_forward_again(user):
     assert "Taken back" in finished(page, page.post("/do/undo", back).headers["location"])
     with open(plan_file, encoding="utf-8") as file:
         assert "Water nothing" in file.read()
+
+
+def test_a_whole_turn_goes_back_and_forward_again(user, tmp_path):
+    page, state, garden = user
+    other = os.path.realpath(tmp_path / "shed")
+    put(os.path.join(other, "pyproject.toml"), "")
+    put(os.path.join(other, "tools.md"), "spade\n")
+    was = open_text(garden, "plan.md")
+    agent = TurnAgent(state.context, "page-session")
+    agent.turn("page-turn", {garden: {"plan.md": "weeds\n"}, other: {"tools.md": "rake\n"}})
+    timeline = page.get(f"/timeline?project={quote(garden)}").text
+    points = re.findall(r'href="(/point\?[^"]*)"', timeline)
+    found = [html.unescape(address) for address in points]
+    shown = next(text for one in found if "Take the whole turn back" in (text := page.get(one).text))
+    address = re.search(r'href="(/rollback\?[^"]*turn=[^"]*)"', shown)
+    assert address is not None
+    plan = page.get(html.unescape(address[1])).text
+    assert f"{other}/tools.md: put back as it was" in words(plan)
+    form = fields_of(plan, "/do/rollback")
+    done = finished(page, page.post("/do/rollback", {**form, "typed": "rollback"}).headers["location"])
+    assert open_text(garden, "plan.md") == was and open_text(other, "tools.md") == "spade\n"
+    undo = re.search(r'href="(/undo\?[^"]*)"', done)
+    assert undo is not None, words(done)
+    back = fields_of(page.get(html.unescape(undo[1])).text, "/do/undo")
+    assert "Taken back" in finished(page, page.post("/do/undo", back).headers["location"])
+    assert open_text(garden, "plan.md") == "weeds\n" and open_text(other, "tools.md") == "rake\n"
+
+
+def open_text(*parts: str) -> str:
+    with open(os.path.join(*parts), encoding="utf-8") as file:
+        return file.read()
 
 
 def git(project: str, *words: str) -> str:

@@ -9,9 +9,12 @@ import re
 
 import pytest
 
+from safekept.actions.hosts.turn_words import keep_words
 from safekept.actions.projects.checkpoint import CheckpointPolicy, take_checkpoint
+from safekept.actions.projects.turns.turn import turn_id
 from safekept.integrations.chat.chat import Conversation, Reply, dispatch, split
 from support.projects.checkpoints import put
+from support.projects.turns import Agent
 from support.users.contexts import throwaway
 
 
@@ -309,3 +312,26 @@ def test_the_names_that_no_front_end_reserves_mean_the_same(chat):
     assert ask(chat, "/restore 1").text == ask(chat, "/snapshot restore 1").text
     for line in ("/restore", "/restore help", "/checkpoint help", "/safekept help", "/rewind help"):
         assert ask(chat, line).text == ask(chat, "/rollback help").text
+
+
+def test_a_whole_turn_goes_back_and_is_listed_by_its_id(chat, tmp_path):
+    other = os.path.realpath(tmp_path / "other")
+    put(os.path.join(other, "pyproject.toml"), "")
+    put(os.path.join(other, "main.py"), "one\n")
+    agent = Agent(chat.context, "s1")
+    agent.turn("turn-1", {chat.directory: {"main.py": "two\n"}, other: {"main.py": "two\n"}})
+    keep_words(chat.context.places.data_directory, "s1", "turn-1", "tidy up\nall of it")
+    name = turn_id("s1", "turn-1")
+    listed = ask(chat, "/rollback").text
+    assert f"  turn {name}  tidy up\n" in listed and "/rollback turn [ID]" in listed
+    plan = ask(chat, "/rollback turn --dry-run")
+    assert f"restore: {other}/main.py" in plan.text and content(chat, "main.py") == "two\n"
+    assert ask(chat, "/rollback turn one two").text.startswith("`turn` takes one turn back as a whole")
+    done = ask(chat, f"/rollback turn {name}")
+    assert done.ok and done.text.startswith(f"✅ Took turn {name} back: tidy up")
+    assert content(chat, "main.py") == "one\n" and "tidy up" not in json.dumps(done.data)
+    with open(os.path.join(other, "main.py")) as file:
+        assert file.read() == "one\n"
+    back = ask(chat, f"/rollback undo {done.data['operation']}")
+    assert back.ok and content(chat, "main.py") == "two\n"
+    assert not ask(chat, "/rollback turn t0000000").ok

@@ -145,6 +145,25 @@ class Checkpoints:
                 return _undo_home_rollback(self.directory, overwrite_mine, dry_run)
             return _rolled_back(points.undo(target, overwrite_mine=overwrite_mine, dry_run=dry_run))
 
+    def rollback_turn(
+        self, turn: str = "", *, session: str = "", overwrite_mine: bool = False, dry_run: bool = False
+    ) -> RolledBack:
+        """Take back what one turn of an agent changed, in every project where it worked and in its home.
+
+        `turn` is its short id or its name, as points of the list have it; empty means the newest that changed
+        something here. `session` narrows it to one session. What you or a later turn changed again stays.
+        One `safekept.undo(operation)` takes all of it back. Steps name whole paths.
+
+        >>> checkpoints = safekept.Checkpoints(project)
+        >>> with checkpoints.turn("session-1", "turn-1") as turn:
+        ...     kept = turn.before(["parser.py"])
+        ...     _ = (project / "parser.py").write_text("broken")
+        >>> done = checkpoints.rollback_turn("turn-1")
+        >>> done.complete, (project / "parser.py").read_text()
+        (True, 'def parse(): ...\\n')
+        """
+        return _roll_turn_back(self.directory, turn, session, overwrite_mine, dry_run)
+
     @contextmanager
     def turn(self, session: str, turn: str = "") -> Iterator[Turn]:
         """One turn of an agent: call `before` or `before_shell` on what this gives, before each change.
@@ -203,6 +222,15 @@ def _roll_home_back(directory: str, point: str, files: tuple[str, ...], dry_run:
     with _points(current_user(), directory) as points:
         go = points.plan if dry_run else points.apply
         return _rolled_back(go(points.resolve(point), files))
+
+
+@in_its_own_process
+def _roll_turn_back(
+    directory: str, turn: str, session: str, overwrite_mine: bool, dry_run: bool
+) -> RolledBack:
+    with _points(current_user(), directory) as points:
+        go = points.plan if dry_run else points.apply
+        return _rolled_back(go(points.turn(turn, session), overwrite_mine=overwrite_mine))
 
 
 @in_its_own_process

@@ -21,7 +21,9 @@ import pytest
 from mcp import MCPError
 
 import safekept
+from safekept.actions.hosts.turn_words import keep_words
 from safekept.actions.projects.home_points.take import before_home_change
+from safekept.actions.projects.turns.turn import turn_id
 from safekept.integrations import plan_tokens as tokens
 from safekept.integrations.mcp.caller import Caller, client_roots, fallback_roots
 from safekept.integrations.mcp.server import make_server
@@ -31,6 +33,7 @@ from support.commands.terminals import Terminal
 from support.home.homes import differences, make_hermes_home, tree_facts
 from support.hosts.mcp_agent import MODES, Agent, Ground, talking
 from support.projects.checkpoints import put
+from support.projects.turns import Agent as TurnAgent
 
 READ = {"list_checkpoints", "diff", "list_snapshots", "history", "status"}
 DESTRUCTIVE = {"roll_back", "restore", "undo"}
@@ -122,6 +125,39 @@ def test_a_project_goes_back_and_forth(ground, mode):
         assert ground.tree() == after
 
     ground.run(play, mode=mode)
+
+
+def test_a_whole_turn_goes_back_with_the_token_of_its_plan_within_the_roots_only(with_home, tmp_path):
+    ground = with_home
+    outside = str(tmp_path / "outside")
+    put(os.path.join(outside, "pyproject.toml"), "")
+    agent_before = TurnAgent(context_of(load_settings(dict(os.environ))), "session", ground.home)
+    before = ground.tree()
+    agent_before.turn("turn-1", {ground.project: {"a.txt": "two\n"}}, {"SOUL.md": "another\n"})
+    keep_words(agent_before.context.places.data_directory, "session", "turn-1", "private words")
+    after = ground.tree()
+
+    async def play(agent: Agent) -> None:
+        listed = await agent.call("list_checkpoints")
+        name = turn_id("session", "turn-1")
+        assert f"turn {name}" in listed.text and "private words" not in listed.text + str(listed.data)
+        assert (await agent.call("roll_back", turn=name, files=["a.txt"])).failed
+        plan = await agent.call("roll_back", turn="newest")
+        assert not plan.failed and "private words" not in plan.text + str(plan.data)
+        assert ground.tree() == after
+        assert (await agent.call("roll_back", turn=name, confirm="wrong")).failed
+        assert ground.tree() == after
+        done = await agent.call("roll_back", turn="newest", confirm=plan.token)
+        assert not done.failed, done
+        assert ground.tree() == before
+        back = await agent.done("undo")
+        assert not back.failed, back
+        assert ground.tree() == after
+        agent_before.turn("turn-2", {ground.project: {"a.txt": "3\n"}, outside: {"x.txt": "x\n"}})
+        said = await agent.call("roll_back", turn=turn_id("session", "turn-2"))
+        assert said.failed and "outside the roots" in said.text
+
+    ground.run(play)
 
 
 def test_only_the_named_file_goes_back(ground):

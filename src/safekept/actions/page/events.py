@@ -53,6 +53,8 @@ GROUPS = {
     ALARMS: "Alarms",
     OTHER: "Everything else",
 }
+#: What has a button that takes it back.
+_UNDOABLE = frozenset("restore import rollback undo rollback-undo rollback-turn rollback-turn-undo".split())
 #: Verbs of the journal: their group, and what they are called.
 _VERBS = {
     "snapshot": (SNAPSHOTS, "Snapshot"),
@@ -63,6 +65,8 @@ _VERBS = {
     "rebuild": (CHANGES, "Rebuild"),
     "rollback": (CHANGES, "Rollback"),
     "rollback-undo": (CHANGES, "Rollback taken back"),
+    "rollback-turn": (CHANGES, "Turn taken back"),
+    "rollback-turn-undo": (CHANGES, "Rollback of a turn taken back"),
     "undo": (CHANGES, "Undo"),
     "undo-session": (CHANGES, "Conversation taken back"),
     "guard": (CHANGES, "Guarded command"),
@@ -260,7 +264,7 @@ def _of_journal(context: UserContext, request: EventRequest, told: Collection[st
             detail_of(one, work),
             "" if one.actor == "person" else one.actor,
             bad=not stored or failed or one.verb == "alarm",
-            undoable=stored and one.verb in ("restore", "import", "rollback", "undo", "rollback-undo"),
+            undoable=stored and one.verb in _UNDOABLE,
         )
 
 

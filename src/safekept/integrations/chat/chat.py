@@ -3,6 +3,7 @@
     /rollback                     list the checkpoints of the project
     /rollback N|ID [FILE ...]     go back to one, wholly or some files
     /rollback N|ID --git          the same, and the git repository of the project, too
+    /rollback turn [ID]           take back what one turn changed, in every project and the home
     /rollback diff [N|ID] [FILE]  what changed since
     /rollback undo [ID]           take the last rollback back, or the one with that id
     /snapshot                     list the snapshots of the home (also: list)
@@ -101,7 +102,7 @@ def error_text(error: SafekeptError) -> str:
 
 
 def _rollback(conversation: Conversation, words: list[str]) -> Reply:
-    from .rollback import diff, go_back, list_, undo
+    from .rollback import diff, go_back, list_, take_turn_back, undo
 
     flags = {word for word in words if word.startswith("--")}
     words = [word for word in words if word not in flags]
@@ -117,6 +118,10 @@ def _rollback(conversation: Conversation, words: list[str]) -> Reply:
         return _usage("An empty name means no file.")
     if verb == "diff":
         return Reply(*diff(conversation, words[1:]))
+    if verb == "turn" and (len(words) > 2 or flags & {"--git", "--all"}):
+        return _usage("`turn` takes one turn back as a whole; it goes with its id and nothing less.")
+    if verb == "turn":
+        return Reply(*take_turn_back(conversation, words[1] if len(words) > 1 else "", flags))
     if verb == "undo" and len(words) > 2:
         return _usage("`undo` takes one rollback back as a whole; it goes with its id and nothing else.")
     if verb == "undo":

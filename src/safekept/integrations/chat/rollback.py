@@ -6,7 +6,7 @@ Each returns what to say, the same as data, and whether it was done.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -23,11 +23,13 @@ _ROWS = 20
 _DIFF_LINES = 80
 _PATHS = 3
 _LEFT = 5
+#: Letters of what the person said.
+_WORDS = 60
 
 
 def list_(conversation: Conversation, every: bool) -> Answer:
     with _points(conversation) as points:
-        found = points.list(every=every)
+        found = points.list(every=every, words=True)
     return "\n".join(_listed(found)), found.as_dict(), True
 
 
@@ -46,7 +48,7 @@ def _listed(found: Timeline) -> list[str]:
     if not rows:
         return [f"Nothing changed in {place} that could be undone."]
     lines = [f"📸 {'Checkpoints for' if found.project else 'Home points of'} {place}:", ""]
-    lines += [f"  {_number(row):<3} {_row(row.point)}{_changed(row)}" for row in rows[:_ROWS]]
+    lines += _by_turn(rows[:_ROWS], found.words)
     if len(rows) > _ROWS:
         lines.append(f"  … and {len(rows) - _ROWS} older ones")
     if found.home:
@@ -62,8 +64,24 @@ def _listed(found: Timeline) -> list[str]:
         "  /rollback <N>             undo everything since checkpoint N",
         "  /rollback diff <N>        see what that would undo",
         "  /rollback <N> <file>      bring one file back",
+        "  /rollback turn [ID]       take back what one turn changed, everywhere",
         "  /rollback undo            take the last rollback back",
     ]
+
+
+def _by_turn(rows: Sequence[PointRow], words: Mapping[str, str]) -> list[str]:
+    """The rows, with the id of each turn above the first of it, and what the person said."""
+    from safekept.actions.projects.turns.turn import turn_of
+    from safekept.core.spelling import shown
+
+    lines, above = [], ""
+    for row in rows:
+        turn = turn_of(row.point)
+        if turn and turn != above:
+            lines.append(f"  turn {turn}  {shown(words.get(turn, ''))[:_WORDS]}".rstrip())
+        above = turn
+        lines.append(f"  {_number(row):<3} {_row(row.point)}{_changed(row)}")
+    return lines
 
 
 def _number(row: PointRow) -> str:
@@ -122,6 +140,13 @@ def go_back(conversation: Conversation, target: str, files: tuple[str, ...], fla
     return _told(outcome)
 
 
+def take_turn_back(conversation: Conversation, word: str, flags: set[str]) -> Answer:
+    mine, dry_run = "--overwrite-mine" in flags, "--dry-run" in flags
+    with _points(conversation) as points:
+        go = points.plan if dry_run else points.apply
+        return _told(go(points.turn(word), overwrite_mine=mine))
+
+
 def undo(conversation: Conversation, operation: str, flags: set[str]) -> Answer:
     mine, dry_run = "--overwrite-mine" in flags, "--dry-run" in flags
     with _points(conversation) as points:
@@ -171,6 +196,8 @@ def _done(outcome: PointRollback) -> list[str]:
             lines = [f"The rollback changed nothing: {differ}"]
     else:
         lines = [f"✅ Restored {what} {point.title}: {point.reason}"]
+        if point.kind == "turn":
+            lines = [f"✅ Took {point.title} back" + (f": {point.reason}" if point.reason else "")]
         if outcome.undoes:
             lines = ["✅ The last rollback was taken back."]
         lines += _by_name(outcome.steps)

@@ -7,7 +7,9 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from safekept.actions.projects.turns.turn import turn_of
 from safekept.core.ages import seconds_text
+from safekept.core.errors import SafekeptError
 from safekept.core.spelling import shown
 
 from ..plan_tokens import of_rollback
@@ -17,6 +19,14 @@ from .caller import Caller
 if TYPE_CHECKING:
     from safekept.actions.projects.points import PointRollback, Points, Target
     from safekept.actions.projects.timeline import PointRow
+
+
+#: Means the turn that changed something here last.
+NEWEST = "newest"
+
+
+class WholeTurnOnly(SafekeptError):
+    code = "whole-turn-only"
 
 
 def points_at(caller: Caller, directory: str) -> Points:
@@ -42,6 +52,17 @@ def meant(caller: Caller, points: Points, word: str) -> Target:
         caller.home(target.place, existing=False)
     else:
         caller.roots.need(target.place, "the project")
+    return target
+
+
+def one_turn(caller: Caller, points: Points, word: str) -> Target:
+    """A turn, where all that it changed is within the roots or in homes of this user."""
+    if project := points.project:
+        caller.roots.need(project, "the project")
+    target = points.turn("" if word == NEWEST else word)
+    for place in target.turn.places if target.turn is not None else ():
+        if not caller.is_own(place):
+            caller.roots.need(place, "the turn changed something in")
     return target
 
 
@@ -93,7 +114,10 @@ def _row(row: PointRow) -> str:
     what = f"  {row.changes.files:,} files changed after it" if row.changes is not None else ""
     reason = shown(point.reason.split("\n")[0])[:80]
     damaged = "  DAMAGED" if row.damaged else ""
-    return f"  {number:<4} {point.short}  {_age(point.time_ns)} ago  {point.kind}  {reason}{what}{damaged}"
+    turn = f"  turn {one}" if (one := turn_of(point)) else ""
+    return (
+        f"  {number:<4} {point.short}  {_age(point.time_ns)} ago  {point.kind}  {reason}{what}{damaged}{turn}"
+    )
 
 
 def _age(time_ns: int) -> str:
@@ -164,11 +188,18 @@ def roll_back(
     overwrite_mine: bool,
     confirm: str,
     git: bool = False,
+    turn: str = "",
 ) -> ToolAnswer:
-    """Go back to a point: the plan, or with the token of that plan the deed."""
+    """Go back to a point, or take a whole turn back: the plan, or with the token of that plan the deed."""
     spend = caller.spending(confirm)
     with points_at(caller, directory) as points:
-        target = meant(caller, points, checkpoint)
+        if turn and files:
+            raise WholeTurnOnly(
+                "A turn goes back as a whole, not with single files",
+                kept="Nothing was changed",
+                next_steps=("Ask for one of the two at a time",),
+            )
+        target = one_turn(caller, points, turn) if turn else meant(caller, points, checkpoint)
         plan = points.plan(target, files, overwrite_mine=overwrite_mine, git=git)
         answer = rollback_plan(plan)
         unconfirmed = caller.planned(answer, confirm, of_rollback(plan), differs=plan.changed)
@@ -191,7 +222,8 @@ def rollback_plan(plan: PointRollback) -> ToolAnswer:
 
     answer = ToolAnswer(data={"plan": plan.plan_document})
     point = plan.point
-    answer.add(f"Plan: go back to {point.title} ({_age(point.time_ns)} ago) in {shown(point.place)}")
+    what = f"go back to {point.title}" if point.kind != "turn" else f"take {point.title} back"
+    answer.add(f"Plan: {what} ({_age(point.time_ns)} ago) in {shown(point.place)}")
     answer.items("Would change", [f"{path}: {ACTIONS[action]}" for path, action in plan.steps])
     answer.items("Would stay as it is", [f"{path}: {why}" for path, why in plan.stays])
     if isinstance(plan, RollbackOutcome):
@@ -208,7 +240,10 @@ def rolled_back(done: PointRollback) -> ToolAnswer:
     from safekept.checkpoints.points import REMOVING
 
     answer = ToolAnswer(data={"changed": done.changed, **done.as_dict()})
-    answer.add(f"Went back to {done.point.title} in {shown(done.point.place)}.")
+    title, where = done.point.title, shown(done.point.place)
+    answer.add(
+        f"Took {title} back in {where}." if done.point.kind == "turn" else f"Went back to {title} in {where}."
+    )
     removed = [path for path, action in done.steps if action in REMOVING]
     answer.items("Restored", [path for path, action in done.steps if action not in REMOVING])
     answer.items("Removed", removed)

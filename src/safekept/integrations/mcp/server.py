@@ -138,14 +138,23 @@ def _add_project_tools(server: MCPServer, desk: CallQueue) -> None:
         git: Annotated[
             bool, Field(description="Also put branches, tags, HEAD, stashes and index back; not with files.")
         ] = False,
+        turn: Annotated[
+            str,
+            Field(
+                description="The id of a turn, or `newest`: what it changed, in every project and the home."
+            ),
+        ] = "",
         confirm: Confirm = "",
     ) -> CallToolResult:
-        """Take a project, or some files of it, back to a checkpoint. Without confirm: plan and token."""
+        """Take a project, or some files of it, back to a checkpoint. Without confirm: plan and token.
+
+        With turn: all that this turn of an agent changed, and nothing else; no checkpoint or files then.
+        """
         return await desk.call(
             ctx,
             roots,
             lambda caller: projects.roll_back(
-                caller, directory, checkpoint, files, overwrite_mine, confirm, git
+                caller, directory, checkpoint, files, overwrite_mine, confirm, git, turn
             ),
         )
 

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from safekept.actions.page.plans import plan_patches
 from safekept.actions.projects.points import CHECKPOINT, PointRollback, Points, Target
 from safekept.actions.projects.rollback import RollbackOutcome
+from safekept.actions.projects.turns.turn import Turn
 from safekept.actions.restoring.restore import PreparedRestore, RestoreRequest, prepare_restore
 from safekept.actions.undo.undo import Undone, UndoRequest, take_back
 from safekept.checkpoints.points import ACTIONS, REMOVING
@@ -27,7 +28,7 @@ from ..diffs import DiffRows, backwards, diff_rows
 from ..rendering import moment_words, query
 from ..visit import Visit
 from ..work import WorkResult
-from .places import home_of, place_of
+from .places import ShownPlace, home_of, place_of
 
 #: Paths of a list that a page shows.
 _MOST = 200
@@ -215,6 +216,8 @@ def _files(project: str, path: str) -> tuple[str, ...]:
 def plan_rollback(visit: Visit) -> Response:
     """What going back to a checkpoint would do."""
     place, word, path = place_of(visit), visit.asked("id"), visit.asked("path").strip("/")
+    if turn := visit.asked("turn"):
+        return _plan_turn(visit, place, word, turn)
     git = bool(visit.asked("git")) and not path
     target, files = Target(CHECKPOINT, place.path, word), _files(place.path, path)
     with visit.office.board.turn(), _points(visit, place.path) as points:
@@ -247,6 +250,32 @@ def plan_rollback(visit: Visit) -> Response:
     return visit.page("plan.html", plan.title, {"plan": plan})
 
 
+def _plan_turn(visit: Visit, place: ShownPlace, word: str, turn: str) -> Response:
+    """What taking a whole turn back would do, everywhere."""
+    with visit.office.board.turn(), _points(visit, place.path) as points:
+        found = points.plan(points.turn(turn))
+    token = visit.office.confirmations.give(of_rollback(found))
+    words = f": {found.point.reason}" if found.point.reason else ""
+    places = found.point.places if isinstance(found.point, Turn) else ()
+    plan = ShownPlan(
+        f"Take {found.point.title} back",
+        f"What it changed in {' and '.join(map(visit.said, places))}{words}. "
+        "What is there now is kept, and can be brought back.",
+        "/do/rollback",
+        [("project", place.path), ("id", word), ("turn", turn), ("plan", token)],
+        "Roll back",
+        "rollback" if found.changed else "",
+        _lists(
+            ("Would change", [f"{path}: {ACTIONS[action]}" for path, action in found.steps]),
+            ("Would stay as it is", [f"{path}: {why}" for path, why in found.stays]),
+        ),
+        list(found.notes),
+        [],
+        not found.changed,
+    )
+    return visit.page("plan.html", plan.title, {"plan": plan})
+
+
 def _moved(found: PointRollback) -> list[str]:
     """What moved in the project's git repositories since, a line for each of them."""
     if not isinstance(found, RollbackOutcome):
@@ -258,7 +287,7 @@ def rollback(visit: Visit) -> Response:
     """Go back."""
     place, word, token = place_of(visit, form=True), visit.field("id"), visit.field("plan")
     typed, confirmations = visit.field("typed"), visit.office.confirmations
-    path, git = visit.name("path").strip("/"), bool(visit.field("git"))
+    path, git, turn = visit.name("path").strip("/"), bool(visit.field("git")), visit.field("turn")
 
     def agreed(plan: PointRollback) -> None:
         _need_word(typed, "rollback")
@@ -266,7 +295,7 @@ def rollback(visit: Visit) -> Response:
 
     def work(listener: Listener) -> WorkResult:
         with _points(visit, place.path, listener) as points:
-            target = Target(CHECKPOINT, place.path, word)
+            target = points.turn(turn) if turn else Target(CHECKPOINT, place.path, word)
             done = points.apply(target, _files(place.path, path), git=git, agreed=agreed)
         removed = sum(1 for _, action in done.steps if action in REMOVING)
         lines = [f"{count_text(len(done.steps) - removed, 'path')} brought back, {removed:,} removed"]
@@ -275,7 +304,8 @@ def rollback(visit: Visit) -> Response:
         lines += [f"Stays as it is: {path}: {why}" for path, why in done.stays[:20]]
         lines += list(done.notes)
         when = moment_words(done.point.time_ns / 1e9)
-        return WorkResult(f"Went back to {when}", lines, done.complete, done.operation)
+        what = f"Took {done.point.title} back" if turn else f"Went back to {when}"
+        return WorkResult(what, lines, done.complete, done.operation)
 
     return visit.elsewhere("/work", id=visit.office.board.begin(f"Roll back {path or place.path}", work).id)
 

@@ -15,6 +15,7 @@ from safekept.actions.base.operations.homes import LandingFacts
 from safekept.actions.page.events import GROUPS, EventRequest, PageEvent, detail_of, events, title_of
 from safekept.actions.projects.file_history import file_history
 from safekept.actions.projects.points import CHECKPOINT, Points, Target
+from safekept.actions.projects.turns.turn import turn_of
 from safekept.actions.snapshots.contents import opened, summary
 from safekept.actions.snapshots.difference import Difference, differ
 from safekept.actions.snapshots.history import history
@@ -168,7 +169,8 @@ def show_point(visit: Visit) -> Response:
     ):
         found = points.diff(Target(CHECKPOINT, place.path, word))
     values = {"place": place, "point": found.point, "files": found.files, "rows": diff_rows(found.lines)}
-    return visit.page("point.html", f"Checkpoint {found.point.short}", values)
+    turn = {"turn": turn_of(found.point)}
+    return visit.page("point.html", f"Checkpoint {found.point.short}", {**values, **turn})
 
 
 def show_operation(visit: Visit) -> Response:
