@@ -1,4 +1,5 @@
-"""What does protection add to a tool call of an agent, beside Hermes's own checkpoints in the same tree?
+"""What does protection add to a tool call of an agent, beside Hermes's own checkpoints in the same tree, and
+in the real agents of `./test --hosts`, where they are installed?
 
 See README.md for the data and the method. Prints medians, 99th percentiles, ratios and targets; `--json`
 prints every measurement. `--quick` uses small sizes, for trying.
@@ -21,9 +22,15 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path[:0] = [os.path.join(CHECKOUT, "benchmarks")]
+sys.path[:0] = [os.path.join(CHECKOUT, name) for name in ("benchmarks", "tests", "workshop")]
+
+import real_hosts as installation  # noqa: E402
+
+# Read where the agents are asked for; `./test --hosts` sets it, too.
+os.environ.setdefault("SAFEKEPT_TEST_HOSTS", installation.place())
 
 from made.projects import make_project  # noqa: E402
+from peers import real_hosts  # noqa: E402
 from report.ending import finish  # noqa: E402
 from report.hooks import (  # noqa: E402
     AFTER,
@@ -249,6 +256,9 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print every measurement as JSON")
     parser.add_argument("--quick", action="store_true", help="small sizes, for trying")
     parser.add_argument("--files", default="", help="sizes, such as 1000,10000")
+    parser.add_argument(
+        "--hosts", type=int, default=3, metavar="TURNS", help="turns of each real agent; 0: none"
+    )
     parser.add_argument("--rounds", type=int, default=0)
     parser.add_argument("--directory", default="/tmp/safekept-bench", help="where work is done")
     options = parser.parse_args()
@@ -262,11 +272,16 @@ def main() -> int:
         with Scratch(dir=options.directory, prefix="hooks-") as place:
             races[files] = Race(place, files).run(options.rounds or rounds)
         print("\n".join(report({files: races[files]})), file=sys.stderr, flush=True)
+    hosts: dict[str, real_hosts.Host] = {}
+    if options.hosts:
+        with Scratch(dir=options.directory, prefix="hosts-") as place:
+            hosts = real_hosts.measured(place, 1000 if options.quick else 10_000, options.hosts, calls=8)
+    lines = ["", *real_hosts.report(hosts)] if hosts else ["", "  No real agent is installed"]
     judged = verdicts(races)
     return finish(
         judged,
-        {"race": races},
-        ["Milliseconds.", "", *report(races)],
+        {"race": races, "hosts": {name: host.as_dict() for name, host in hosts.items()}},
+        ["Milliseconds.", "", *report(races), "", *(lines if options.hosts else [])],
         limit=limit(races),
         as_json=options.json,
     )

@@ -88,7 +88,7 @@ PROMISES: dict[str, dict[str, Promise]] = {
         "plugin, times less than Hermes's own": Promise(8),
         "10,000 files: hook program, times less than Hermes's own": Promise(4),
         "hook program, times less than Hermes's own": Promise(8),
-        "hook relative to python3 + git status": _at_most(3),
+        "hook relative to python3 + git status": _at_most(1.5),
         "40,000 files: hook relative to python3 + git status": _at_most(1),
     },
     "lean": {
