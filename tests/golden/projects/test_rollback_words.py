@@ -116,11 +116,32 @@ def test_the_list_says_where_hidden_files_changed_too(run, project):
     assert run("checkpoint").returncode == 0
     put(os.path.join(project, "main.py"), "two\n")
     put(os.path.join(project, "new.py"), "new\n")
-    assert "2 files +2 -1 " in run("rollback").stdout and "hidden ones" not in run("rollback").stdout
+    assert "2 files +2 -1 " in run("rollback").stdout and "hidden files" not in run("rollback").stdout
     os.remove(os.path.join(project, "notes.txt"))
-    assert "2 files +2 -1 and hidden ones" in run("rollback").stdout
+    assert "2 files +2 -1 and hidden files" in run("rollback").stdout
     rows = json.loads(run("rollback", "--json").stdout)["checkpoints"]
     assert [row["changes"]["hidden"] for row in rows] == [True]
+
+
+def test_where_git_is_gone_too_the_list_says_that_hidden_files_changed(safekept, data, tmp_path):
+    place = os.path.realpath(tmp_path / "bare")
+    put(os.path.join(place, "main.py"), "one\n")
+    put(os.path.join(place, ".gitignore"), ".env\ndata/\n")
+    shell("git init -q -b main && git add . && git commit -qm first", place)
+    put(os.path.join(place, ".env"), "KEY=1\n")
+    put(os.path.join(place, "data", "app.txt"), "rows\n")
+    assert safekept("checkpoint", cwd=place).returncode == 0
+    shell("git clean -fdxq && rm -rf .git", place)
+    agent = Checkpoints(data)
+    agent.new_turn("session", "turn")
+    agent.before([os.path.join(place, "main.py")], "before an edit")  # not looked at: no project is known now
+    with_mark = json.loads(safekept("rollback", "--all", "--json", cwd=place).stdout)["checkpoints"]
+    assert [row["full"] for row in with_mark] == [False, True]
+    listed = safekept("rollback", cwd=place).stdout
+    [line] = [line for line in listed.splitlines() if line.split()[:1] == ["1"]]
+    assert "hidden files" in line and "0 files" not in line, listed
+    [row] = [row for row in with_mark if row["full"]]
+    assert row["changes"] == {"files": 0, "lines_added": 0, "lines_removed": 0, "more": False, "hidden": True}
 
 
 def test_undoing_the_undo_of_a_rollback_says_that_it_is_done_again(run, project, data):

@@ -306,17 +306,20 @@ def _amounts(
 ) -> dict[str, Changes]:
     """What was changed after each, as the next point saw it, whatever made that one."""
     known = reconstruct_all(store, points, live)
-    newer, after = (ReconstructedState(live), live) if live is not None else (None, None)
+    newer = ReconstructedState(live) if live is not None else None
+    # The hidden half as the nearest newer point saw it. Not each one looked at it: a mark where `.git` was
+    # removed has named files only, and one that had to be quick has none of it.
+    after = live.hidden if live is not None else ""
     wanted, found = {point.id for point in chosen}, dict[str, Changes]()
     for point in points:
         rebuilt = known[point.id]
         if rebuilt.damaged or point.reason == LOOKED_AT:
             continue
-        if newer is not None and after is not None and point.id in wanted:
+        if newer is not None and point.id in wanted:
             with contextlib.suppress(CheckpointDamaged):  # one of the two; it is not counted then
                 counted = count_pairs(store, pairs_of(store, rebuilt, newer))
                 # To count these, too, the vault would have to be opened: a list never does.
-                hidden = bool(point.hidden and after.hidden and point.hidden != after.hidden)
+                hidden = bool(point.hidden and after and point.hidden != after)
                 found[point.id] = replace(counted, hidden=hidden)
-        newer, after = rebuilt, point
+        newer, after = rebuilt, point.hidden or after
     return found

@@ -35,12 +35,14 @@ def ago(time_ns: int, now_ns: int | None = None) -> str:
 
 
 def changes_text(changes: Changes | None) -> str:
-    """`3 files +12 -3`, `3 files and hidden ones`."""
+    """`3 files +12 -3`, `3 files and hidden files`, `hidden files`."""
     if changes is None:
         return ""
+    if changes.hidden and not changes.files:
+        return "hidden files"
     lines = f" +{changes.added:,} -{changes.removed:,}" if changes.added or changes.removed else ""
     more = " and more" if changes.more else ""
-    hidden = " and hidden ones" if changes.hidden else ""
+    hidden = " and hidden files" if changes.hidden else ""
     return count_text(changes.files, "file") + lines + more + hidden
 
 

@@ -111,7 +111,10 @@ def _changed(row: PointRow) -> str:
     files = _files(row.changes.files)
     if row.point.kind == "home":
         return f"  ({files})"
-    return f"  ({files}, +{row.changes.added}/-{row.changes.removed})"
+    if row.changes.hidden and not row.changes.files:
+        return "  (hidden files)"
+    hidden = ", and hidden files" if row.changes.hidden else ""
+    return f"  ({files}, +{row.changes.added}/-{row.changes.removed}{hidden})"
 
 
 def diff(conversation: Conversation, words: list[str]) -> Answer:

@@ -19,6 +19,7 @@ from .caller import Caller
 if TYPE_CHECKING:
     from safekept.actions.projects.points import PointRollback, Points, Target
     from safekept.actions.projects.timeline import PointRow
+    from safekept.checkpoints.points import Changes
 
 
 #: Means the turn that changed something here last.
@@ -111,13 +112,19 @@ def list_checkpoints(caller: Caller, directory: str, limit: int, every: bool) ->
 def _row(row: PointRow) -> str:
     point = row.point
     number = f"#{row.number}" if row.number else "-"
-    what = f"  {row.changes.files:,} files changed after it" if row.changes is not None else ""
+    what = f"  {_amount(row.changes)} changed after it" if row.changes is not None else ""
     reason = shown(point.reason.split("\n")[0])[:80]
     damaged = "  DAMAGED" if row.damaged else ""
     turn = f"  turn {one}" if (one := turn_of(point)) else ""
     return (
         f"  {number:<4} {point.short}  {_age(point.time_ns)} ago  {point.kind}  {reason}{what}{damaged}{turn}"
     )
+
+
+def _amount(changes: Changes) -> str:
+    if changes.hidden and not changes.files:
+        return "hidden files"
+    return f"{changes.files:,} files" + (" and hidden files" if changes.hidden else "")
 
 
 def _age(time_ns: int) -> str:
