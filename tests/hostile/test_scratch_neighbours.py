@@ -15,9 +15,9 @@ import pytest
 
 from conftest import missing_part
 from safekept.actions.base.scratch import scratch
+from support.commands.pid_namespaces import CONTAINER, container_with_an_unused_number
 from support.places import CHECKOUT
 
-CONTAINER = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
 #: Takes a scratch of its own, which sweeps what others left, and says what is still there.
 SWEEPER = """
 import os, sys, types
@@ -71,10 +71,7 @@ def test_a_sweep_leaves_the_scratch_of_a_living_command(tmp_path, front):
 
 def test_a_sweep_from_outside_leaves_the_scratch_of_a_container(tmp_path):
     """Its command has a number of that space, which out here is nobody's."""
-    gone = subprocess.Popen(["true"])
-    gone.wait()
-    numbered = f'exec 3<&0; echo {gone.pid - 1} > /proc/sys/kernel/ns_last_pid; "$@" <&3 & wait'
-    inside = sweeper(str(tmp_path), *CONTAINER, "sh", "-c", numbered, "sh", stays=True)
+    inside = sweeper(str(tmp_path), *container_with_an_unused_number(), stays=True)
     try:
         if inside.stdout.readline() != "\n":
             missing_part(f"a PID namespace of its own: {inside.communicate(timeout=30)[1].strip()}")
