@@ -51,6 +51,7 @@ class Belt:
         self._opened: set[str] = set()
         self._touched: set[str] = set()
         self._everywhere = False  # what is open may be more than what we opened
+        self._unseen = False  # something was written while the root could not be opened
         self._mutex = threading.Lock()
 
     @property
@@ -73,7 +74,10 @@ class Belt:
             return
         with self._mutex:
             if self._lock < 0 and not self._begin():
-                return  # there is no store yet
+                # There is no store yet. Or its root could not be opened for a moment: a user whom modes do
+                # not bind writes there all the same, and what that leaves open is looked for in the end.
+                self._unseen = self._unseen or os.path.isdir(self.root)
+                return
             place = directory
             while place != self.root and not os.path.lexists(place):
                 self._touched.add(place)
@@ -109,7 +113,7 @@ class Belt:
         """Nothing more is written. The last writer closes. May be called twice; never an error."""
         with self._mutex, contextlib.suppress(OSError):
             if self._lock < 0:
-                if self.wanted is False or not os.stat(self.root).st_mode & 0o200:
+                if not self._unseen and (self.wanted is False or not os.stat(self.root).st_mode & 0o200):
                     return
                 if self.wanted is None and self.state != "on":
                     return
@@ -127,7 +131,7 @@ class Belt:
                         return
                 self._settle(self._lock)
             finally:
-                lock, self._lock, self._everywhere = self._lock, -1, False
+                lock, self._lock, self._everywhere, self._unseen = self._lock, -1, False, False
                 self._opened.clear()
                 self._touched.clear()
                 os.close(lock)
@@ -177,7 +181,7 @@ class Belt:
     def _settle(self, lock: int) -> None:
         """Alone: make it so that it is as the user wants it."""
         state, everywhere = self.state, self._everywhere
-        everywhere = everywhere or bool(os.fstat(lock).st_mode & _SEVERAL)
+        everywhere = everywhere or self._unseen or bool(os.fstat(lock).st_mode & _SEVERAL)
         if self.wanted is False and state != "off":
             _change(lock, writable=True)
             for place in self.directories(writable=False)[::-1]:

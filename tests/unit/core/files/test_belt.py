@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from conftest import missing_part
-from safekept.core.files.belt import Belt
+from safekept.core.files.belt import Belt, change_named
 from support.users.unprivileged import NOBODY, as_nobody, nobodys  # noqa: F401 - a fixture
 
 INSIDE = ("data", "data/*", "notes")
@@ -352,3 +352,20 @@ def test_root_closes_nothing_of_somebody_else(roots: str) -> None:
     os.chown(other, NOBODY, NOBODY)
     belt.let_go()
     assert os.stat(other).st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["nothing more is written", "more is written"])
+def test_what_was_written_while_the_root_could_not_be_opened_is_closed_too(tmp_path, monkeypatch, later):
+    """As root on a disk without the immutable attribute, whom a closed directory does not keep out."""
+    root = closed_store(str(tmp_path))
+    belt = belt_of(root, None)
+    with monkeypatch.context() as broken:
+        broken.setattr("safekept.core.files.belt._shared", lambda root: -1)
+        belt.open(os.path.join(root, "data", "cc"))
+    change_named(os.path.join(root, "data"), writable=True)
+    os.mkdir(os.path.join(root, "data", "cc"), 0o700)
+    change_named(os.path.join(root, "data"), writable=False)
+    if later:
+        put(belt, "data/aa/fourth")
+    belt.let_go()
+    assert all_closed(root)
