@@ -152,7 +152,7 @@ def test_uninstall_takes_the_plugin_out_of_every_profile_of_such_a_home(brought)
     assert enabled_in(home) == [home, os.path.join(home, "profiles", "coder")]
     done = machine.run("uninstall", "--yes")
     assert done.returncode == 0, done.stderr
-    assert "Done: nothing on this machine calls safekept any more" in done.stdout
+    assert "Done: nothing in this home directory calls safekept any more" in done.stdout
     assert enabled_in(home) == [] and not os.path.exists(os.path.join(home, "plugins", "safekept"))
 
 

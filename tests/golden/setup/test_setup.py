@@ -231,7 +231,7 @@ def test_uninstall_leaves_every_file_as_it_was_and_names_what_stays(new):
     for place in ("share/safekept/vault", "config/safekept/vault.key", "usb"):
         assert place in done.stdout
     again = new.run("uninstall", "--yes")
-    assert again.returncode == 0 and "Nothing on this machine calls safekept" in again.stdout
+    assert again.returncode == 0 and "Nothing in this home directory calls safekept" in again.stdout
     assert set_up(new)["verdict"]["level"] == "machine-lost", "it begins again where it was left"
 
 

@@ -6,8 +6,11 @@ import json
 import os
 import shutil
 
+import pytest
+
 from safekept.core.versions import version_text
 from support.commands.in_process import spoken
+from support.users.first_hour import Newcomer
 from support.users.states import made, write
 from support.vault.closed import open_below
 
@@ -53,13 +56,13 @@ def test_stores_alone_are_deleted_under_one_heading_and_leave_no_empty_directory
     os.symlink(program, link)
     said = say("uninstall", "--stores", "--word", "delete")
     assert said.code == 0 and "To be taken back" not in said.out, said.out
-    assert "Done: nothing on this machine calls safekept, and its stores are deleted\n" in said.out
+    assert "Done: nothing in this home directory calls safekept, and its stores are deleted\n" in said.out
     assert "~/.local/bin/safekept is a link to it" in said.out
     assert not [name for name in (".cache", ".config", ".local/share") if exists(state, name)]
     assert os.path.islink(link), "somebody made it by hand"
     again = say("uninstall", "--stores", "--word", "delete")
     assert again.code == 0 and "To be" not in again.out
-    assert "Nothing on this machine calls safekept; nothing was changed\n" in again.out
+    assert "Nothing in this home directory calls safekept; nothing was changed\n" in again.out
 
 
 def exists(state, name: str) -> bool:
@@ -98,3 +101,27 @@ def test_a_directory_for_plugins_that_came_with_a_home_goes_where_only_ours_lay_
     os.mkdir(plugins)  # somebody's own
     assert say("connect", "hermes", "--yes").code == say("connect", "--remove", "hermes", "--yes").code == 0
     assert os.path.isdir(plugins)
+
+
+@pytest.mark.parametrize("more", [("--yes",), ("--stores", "--word", "delete")])
+def test_uninstall_does_not_tell_to_delete_a_program_that_another_home_still_calls(tmp_path, more):
+    first = Newcomer(tmp_path, profiles=())
+    second = first.moved("trial")
+    shutil.copytree(first.home, second.home)
+    for machine in (first, second):
+        assert machine.run("schedule", "install", "--host", "cron", "--yes").returncode == 0
+    both = first.crontab()
+    planned = second.run("uninstall", "--dry-run")
+    assert f"calls safekept for the home directory {first.user}" in " ".join(planned.stdout.split())
+    done = second.run("uninstall", *more)
+    said = " ".join(done.stdout.split())
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert first.crontab() and both.startswith(first.crontab())
+    assert (
+        "Done: nothing in this home directory calls safekept" in said and "on this machine calls" not in said
+    )
+    assert f"(`crontab -l`) still calls safekept for the home directory {first.user}" in said, said
+    assert "keep it: without it that installation stops" in said and "delete the checkout" not in said
+    last = first.run("uninstall", "--yes")
+    assert last.returncode == 0 and "delete the checkout" in last.stdout and "keep it" not in last.stdout
+    assert not first.crontab()

@@ -72,7 +72,7 @@ def find_host(machine: Machine, *, system: bool) -> str:
     """What is there: launchd on a Mac, systemd where it runs, else cron. NoHost where there is nothing."""
     if machine.platform == "darwin":
         return LAUNCHD
-    if os.path.isdir(machine.at("/run/systemd/system")) and (system or _user_manager(machine)):
+    if os.path.isdir(machine.at("/run/systemd/system")) and (system or has_user_manager(machine)):
         return SYSTEMD
     if machine.has("crontab") or (system and os.path.isdir(machine.at("/etc/cron.d"))):
         return CRON
@@ -139,7 +139,7 @@ def plan_installation(machine: Machine, host: str, call: Call, uid: int) -> Inst
     return Installation(CRON, table=table, notes=[note], stores=call.stores)
 
 
-def _user_manager(machine: Machine) -> bool:
+def has_user_manager(machine: Machine) -> bool:
     """Whether a systemd of this user's own can be asked; not in a container, not after `su`."""
     directory = machine.environment.get("XDG_RUNTIME_DIR", "")
     return bool(directory) and os.path.lexists(os.path.join(directory, "systemd", "private"))

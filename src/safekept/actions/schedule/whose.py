@@ -35,7 +35,7 @@ def registered_home() -> str:
 
 def written_for(stores: Stores, content: bytes) -> bool:
     """Whether a unit or a property list calls us with the places of these stores."""
-    return stores.meant_by(_environment_in(content))
+    return stores.meant_by(environment_in(content))
 
 
 def files_of_others(stores: Stores, paths: Iterable[str]) -> list[str]:
@@ -51,7 +51,8 @@ def files_of_others(stores: Stores, paths: Iterable[str]) -> list[str]:
     return found
 
 
-def _environment_in(content: bytes) -> Mapping[str, str]:
+def environment_in(content: bytes) -> Mapping[str, str]:
+    """The variables that a unit or a property list gives to its call."""
     text = content.decode("utf-8", "surrogateescape")
     if "<plist" in text:
         import plistlib

@@ -14,11 +14,11 @@ import shlex
 from collections.abc import Iterable, Iterator
 
 from .call import HOURLY, Call
-from .stores import Stores
+from .stores import Stores, data_meant_by
 
 _BEGIN, _END = "# safekept: begin", "# safekept: end"
 #: With the id of the stores; without one in a file of the system, and in what earlier versions wrote.
-_BEGINS = re.compile(rf"{_BEGIN}(?: ([0-9a-f]{{8}}) .*)?\. .*")
+_BEGINS = re.compile(rf"{_BEGIN}(?: ([0-9a-f]{{8}}) (?:for )?(.*))?\. .*")
 _WHY = f"# {HOURLY}"
 #: How every line of ours ends.
 CALLED = " schedule run --quiet"
@@ -76,6 +76,19 @@ def own_lines(table: str, stores: Stores | None = None) -> list[str]:
     return [line for line in found if line.endswith(CALLED) and not line.startswith("#")]
 
 
+def others(table: str, stores: Stores) -> list[str]:
+    """The directories of data of this user's other installations that lines in this table call."""
+    found: dict[str, None] = {}
+    named = ""
+    for line in without_lines(table, stores).splitlines():
+        begin = _BEGINS.fullmatch(line)
+        if begin or line.startswith(_END):
+            named = (begin[2] or "") if begin else ""
+        elif line.endswith(CALLED) and not line.lstrip().startswith("#"):
+            found[named or data_meant_by(_variables(line) or {}, stores.user_home)] = None
+    return list(found)
+
+
 def _told_apart(table: str, stores: Stores | None) -> Iterator[tuple[str, bool]]:
     """Each line, and whether it is of these stores. None: of any, as in a file that is ours as a whole."""
     found = table.splitlines(keepends=True)
@@ -128,12 +141,19 @@ def _work_for(called: Iterable[str], stores: Stores | None, moved: bool) -> bool
 
 
 def _works_for(line: str, stores: Stores, moved: bool) -> bool:
-    try:
-        words = shlex.split(line.replace("\\%", "%"))
-    except ValueError:
+    given = _variables(line)
+    if given is None:
         return False  # where a line was broken by hand there is no telling
-    words = words[words.index("env") + 1 :] if "env" in words else []
-    given = dict(word.split("=", 1) for word in words if re.match(r"[A-Za-z_][A-Za-z0-9_]*=", word))
     if moved and not {"HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"} <= given.keys():
         return False
     return stores.meant_by(given)
+
+
+def _variables(line: str) -> dict[str, str] | None:
+    """What a line gives to the call; None where it was broken by hand."""
+    try:
+        words = shlex.split(line.replace("\\%", "%"))
+    except ValueError:
+        return None
+    words = words[words.index("env") + 1 :] if "env" in words else []
+    return dict(word.split("=", 1) for word in words if re.match(r"[A-Za-z_][A-Za-z0-9_]*=", word))

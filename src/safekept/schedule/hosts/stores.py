@@ -47,3 +47,11 @@ class Stores:
             if os.path.realpath(os.path.join(above, "safekept")) != os.path.realpath(place):
                 return False
         return not environment.get("SAFEKEPT_SYSTEM_USER")
+
+
+def data_meant_by(environment: Mapping[str, str], user_home: str) -> str:
+    """The directory of data for which a call with these variables works, by the home the machine knows."""
+    above = environment.get("XDG_DATA_HOME", "")
+    if not os.path.isabs(above):
+        above = os.path.join(environment.get("HOME") or user_home, ".local/share")
+    return os.path.join(above, "safekept")

@@ -19,6 +19,7 @@ from ...screen import Screen
 
 if TYPE_CHECKING:
     from safekept.actions.schedule.install import Installed
+    from safekept.actions.schedule.other_installations import OtherInstallation
     from safekept.actions.setup.remaining import Remaining
     from safekept.actions.setup.survey import AgentPlace
     from safekept.integrations.hermes.update_wrapper import UpdateWrapper
@@ -30,6 +31,14 @@ class StillCalled(SafekeptError):
 
 #: What a person types to have the stores deleted, too.
 WORD = "delete"
+
+
+#: What calls another installation of this user's, by the host that does.
+_CALLS = {
+    "cron": "The crontab (`crontab -l`)",
+    "systemd": "A timer (`systemctl --user list-timers`)",
+    "launchd": "An agent (`launchctl list`)",
+}
 
 
 @click.command("uninstall")
@@ -49,6 +58,7 @@ def command(stores: bool, word: str, yes: bool, dry_run: bool, as_json: bool) ->
     from safekept.actions.base.own_places import rebuilt_homes
     from safekept.actions.schedule.host import find_leftovers, linger_file
     from safekept.actions.schedule.install import SYSTEMD, installed
+    from safekept.actions.schedule.other_installations import other_installations
     from safekept.actions.schedule.whose import stores_of
     from safekept.actions.setup.remaining import remove_stores, what_remains
     from safekept.actions.setup.take_back import take_back_setup
@@ -74,14 +84,15 @@ def command(stores: bool, word: str, yes: bool, dry_run: bool, as_json: bool) ->
 
     agents, schedule, wrapper = callers()
     lingers = linger_file(machine) if schedule is not None and schedule.host == SYSTEMD else ""
+    others = other_installations(machine, stores_of(context))
     staying = what_remains(context, settings.config_directory, lingers)
     going = [one for one in staying if stores and one.store]
     words = Words(Screen(console, settings.user_home))
     words.plan(agents, schedule, wrapper, going)
     if dry_run:
         left = [one for one in staying if one not in going]
-        console.document({"dry_run": True, **_document(agents, schedule, wrapper, going, left)})
-        words.remains(left, program.words)
+        console.document({"dry_run": True, **_document(agents, schedule, wrapper, going, left, others)})
+        words.remains(left, program.words, others)
         console.line("Dry run. Nothing was changed")
         return 0
     nothing = not (agents or schedule or wrapper or going)
@@ -100,7 +111,7 @@ def command(stores: bool, word: str, yes: bool, dry_run: bool, as_json: bool) ->
     console.document(
         {
             "dry_run": False,
-            **_document(agents, schedule, wrapper, going, left),
+            **_document(agents, schedule, wrapper, going, left, others),
             "problems": [error.as_dict() for error in done.problems],
             "remarks": done.remarks,
         }
@@ -110,7 +121,7 @@ def command(stores: bool, word: str, yes: bool, dry_run: bool, as_json: bool) ->
     words.done(nothing=nothing, problems=bool(done.problems), agents=agents, deleted=bool(going))
     for remark in done.remarks:
         console.fact("Note", path_text(remark))
-    words.remains(left, program.words)
+    words.remains(left, program.words, others)
     return 0 if done.whole else 3
 
 
@@ -120,6 +131,7 @@ def _document(
     wrapper: UpdateWrapper | None,
     going: Sequence[Remaining],
     left: Sequence[Remaining],
+    others: Sequence[OtherInstallation],
 ) -> dict[str, object]:
     return {
         "disconnected": [one.as_dict() for one in agents],
@@ -127,6 +139,7 @@ def _document(
         "wrapper": wrapper.path if wrapper else None,
         "deleted": [one.as_dict() for one in going],
         "remains": [one.as_dict() for one in left],
+        "other_installations": [one.as_dict() for one in others],
     }
 
 
@@ -225,17 +238,21 @@ class Words:
         self, *, nothing: bool, problems: bool, agents: Sequence[AgentPlace], deleted: bool = False
     ) -> None:
         if nothing:
-            self.console.heading("Nothing on this machine calls safekept; nothing was changed")
+            self.console.heading("Nothing in this home directory calls safekept; nothing was changed")
         elif deleted and not problems:
-            self.console.heading("Done: nothing on this machine calls safekept, and its stores are deleted")
+            self.console.heading(
+                "Done: nothing in this home directory calls safekept, and its stores are deleted"
+            )
         elif problems:
             self.console.heading("Not everything could be taken back", good=False)
         else:
-            self.console.heading("Done: nothing on this machine calls safekept any more")
+            self.console.heading("Done: nothing in this home directory calls safekept any more")
         if agents and not problems:
             self.screen.fact("Your part", "Restart your agents: until then they still have the plugin loaded")
 
-    def remains(self, left: Sequence[Remaining], program: Sequence[str]) -> None:
+    def remains(
+        self, left: Sequence[Remaining], program: Sequence[str], others: Sequence[OtherInstallation] = ()
+    ) -> None:
         for number, one in enumerate(left):
             text = f"{self.screen.path(one.path)} ({one.what})"
             self.screen.fact("Stays" if number == 0 else "", text)
@@ -243,6 +260,12 @@ class Words:
             delete = NextStep("uninstall", ("--stores",), before="Delete what is on this machine:")
             self.screen.fact("", delete)
         where = self.screen.path(program[0])
+        for other in others:
+            whose = f"the home directory {other.home}" if other.home else f"the data in {other.data}"
+            self.screen.fact("Other", path_text(f"{_CALLS[other.host]} still calls safekept for {whose}"))
+        if others:
+            self.screen.fact("Program", f"{where}; keep it: without it that installation stops")
+            return
         how = "delete the checkout, or `pipx uninstall safekept`"
         self.screen.fact("Program", f"{where}; remove it as you installed it ({how})")
         for link in links_to(program[0], os.environ.get("PATH", "")):
