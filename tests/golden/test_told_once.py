@@ -83,6 +83,10 @@ ELSEWHERE = {
     **dict.fromkeys(("vault-key-add", "vault-key-remove", "vault-join"), "a new key takes a second"),
     **dict.fromkeys(("vault-open", "vault-close"), "the document says how each store is, the line where"),
     "destination-test": "the document has every place that was tried, the line one of them",
+    **dict.fromkeys(
+        ("rollback-turn", "rollback-turn-undo"),
+        "no agent takes a turn here; `unit/actions/projects/test_turns.py` has one",
+    ),
     "rebuild-here": "nothing is gone here; `restoring/rebuild/test_rebuild_here.py` has its document",
     **dict.fromkeys(("vault-repair", "vault-unlock", "doctor"), "nothing is broken here"),
     **dict.fromkeys(("adopt", "checkpoints-adopt", "checkpoints-clear-legacy"), "nothing of Hermes is here"),
