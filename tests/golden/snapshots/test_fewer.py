@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 
 import pytest
@@ -55,3 +56,35 @@ def test_a_memory_that_is_gone_is_a_line_and_many_are_an_alarm(say):
     assert [one["name"] for one in fewer(say)] == ["memories"]
     shutil.rmtree(".hermes/memories")
     assert fewer(say) == [] and "memories are gone" in say("status").out.partition("\n\n")[0]
+
+
+@pytest.fixture
+def second_home(say):
+    """The user has Claude Code, too, with two skills; the snapshots of both homes are whole."""
+    for name in ("review", "write"):
+        os.makedirs(f".claude/skills/{name}")
+        with open(f".claude/skills/{name}/SKILL.md", "w", encoding="utf-8") as file:
+            file.write(name)
+    with open(".claude/settings.json", "w", encoding="utf-8") as file:
+        file.write("{}\n")
+    assert say("snapshot", "--home", ".claude").code == 0
+    return os.path.abspath(".claude")
+
+
+def test_a_skill_that_is_gone_from_the_second_home_is_on_the_bare_screen_and_in_doctor(say, second_home):
+    assert "Fewer" not in say("status").out + say("doctor").out
+    shutil.rmtree(".claude/skills/review")
+    for _ in "ab":
+        shown = say("status").out
+        line = "Fewer        1 of 2 skills is gone in ~/.claude since snapshot"
+        assert line in shown, shown
+        assert shown.index(line) < shown.index("~/.hermes (hermes)"), "on the first screen, whatever follows"
+        back = re.search(r"`safekept (snapshot restore \w+ skills/review)[^`]*--home [^`]*`", shown)
+        assert back, shown
+        told = say("doctor").out
+        assert line in told, told
+        assert say("snapshot", "--home", second_home).code == 0  # the next night
+    shutil.rmtree(".hermes/skills/own/c")
+    assert "skills is gone in ~/.hermes since snapshot" in say("doctor").out
+    assert say(*back[1].split(), "--home", second_home, "--yes").code == 0
+    assert "~/.claude since" not in say("status").out + say("doctor").out

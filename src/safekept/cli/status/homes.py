@@ -31,7 +31,7 @@ _REASON = 120  # letters of a reason; the rest is in `snapshot show`
 _DAYS = 14
 
 
-def show_home(screen: Screen, status: Status, home: HomeStatus) -> None:
+def show_home(screen: Screen, status: Status, home: HomeStatus, *, fewer: bool = True) -> None:
     now = status.time
     if home.exists:
         screen.heading(f"{screen.path(home.home)} ({home.layout})")
@@ -56,11 +56,8 @@ def show_home(screen: Screen, status: Status, home: HomeStatus) -> None:
         why = here[0].here if len({one.here for one in here}) == 1 else "would be lost with this machine"
         screen.fact("Copy here", f"{_copies(here, status.time)}; {'it' if len(here) == 1 else 'each'} {why}")
     screen.fact("Proven", _proven(screen, home, now))
-    for fewer in home.now.fewer():
-        before = f"{path_text(fewer.fall.text)} since snapshot {fewer.snapshot}:"
-        verb = "snapshot restore" if fewer.paths else "snapshot diff"
-        words = (fewer.snapshot, *fewer.paths, *home.named)
-        screen.fact("Fewer", NextStep(verb, words, before=before))
+    if fewer:
+        show_fewer(screen, home)
     _show_gaps(screen, home)
     _show_lean(screen, home.coverage.lean if home.coverage else {})
     for one in home.leftovers:
@@ -75,6 +72,16 @@ def show_home(screen: Screen, status: Status, home: HomeStatus) -> None:
         line = sparkline(by_day(home.growth.points[1:], _DAYS, now))
         rate = f"{size_text(home.growth.per_day)} a day, {size_text(home.growth.last_week)} in the last week"
         screen.fact("Growth", f"{rate} {line}".rstrip())
+
+
+def show_fewer(screen: Screen, home: HomeStatus, *, alone: bool = False) -> None:
+    """What an agent seldom takes away by itself, and the way back. `alone`: no heading names the home."""
+    where = f" in {screen.path(home.home)}" if alone else ""
+    for fewer in home.now.fewer():
+        before = f"{path_text(fewer.fall.text)}{where} since snapshot {fewer.snapshot}:"
+        verb = "snapshot restore" if fewer.paths else "snapshot diff"
+        words = (fewer.snapshot, *fewer.paths, *home.named)
+        screen.fact("Fewer", NextStep(verb, words, before=before), top=alone)
 
 
 def _show_lean(screen: Screen, lean: Mapping[str, Mapping[str, Any]]) -> None:

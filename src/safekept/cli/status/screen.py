@@ -14,7 +14,7 @@ from safekept.core.next_step import NextStep
 
 from ..console import count_text, path_text
 from ..screen import Screen
-from .homes import show_home, snapshot_text
+from .homes import show_fewer, show_home, snapshot_text
 from .stores import show_keeper, show_vault
 from .work import show_agents, show_journal, show_projects, show_schedule
 
@@ -67,11 +67,13 @@ def _show_all(screen: Screen, status: Status) -> None:
     with_reasons = {reason.home for reason in status.verdict.reasons if reason.code != "not-proven"}
     gone = [home for home in status.homes if not home.exists and not home.default]
     here = [home for home in status.homes if home not in gone]
-    for number, home in enumerate(here):
-        if number < _IN_FULL or home.home in with_reasons:
-            screen.line()
-            show_home(screen, status, home)
     short = [home for home in here[_IN_FULL:] if home.home not in with_reasons]
+    for home in here[_IN_FULL:]:
+        show_fewer(screen, home, alone=True)  # whatever is shown of the first home, these are not cut off
+    for number, home in enumerate(here):
+        if home not in short:
+            screen.line()
+            show_home(screen, status, home, fewer=number < _IN_FULL)
     if short or gone or status.unkept:
         screen.line()
     for home in short:

@@ -127,6 +127,12 @@ def _show(screen: Screen, found: Diagnosis, *, fixing: bool) -> None:
         screen.fact("Next", replace(step, after=" does all of this"))
     for one in found.findings:
         _show_finding(screen, one)
+    if any(home.exists and home.now.fewer() for home in found.status.homes):
+        from ...status.homes import show_fewer
+
+        screen.line()
+        for home in found.status.homes:
+            show_fewer(screen, home, alone=True)
     for remark in found.remarks:
         screen.console.line()
         screen.console.line(f"? {screen.text(path_text(remark))}")
