@@ -41,6 +41,11 @@ def read(*parts):
         return file.read()
 
 
+def points_of(text):
+    """The lines of a list, without those that name a turn."""
+    return [line for line in text.splitlines() if not line.startswith("  turn ")]
+
+
 def worked(user, say, monkeypatch):
     """A project and a home that an agent changed by turns, and both home points, the first one first."""
     here, home = user
@@ -65,7 +70,7 @@ def test_one_list_has_both_in_order_and_number_one_stays_the_projects(user, say,
     _, home = user
     project, first, second = worked(user, say, monkeypatch)
     said = say("rollback")
-    lines = said.out.splitlines()
+    lines = points_of(said.out)
     assert said.code == 0 and lines[0] == f"Checkpoints of {project}"
     assert f"  {second.short}  " in lines[2] and "agent's skills/new, before skill_manage: create" in lines[2]
     assert lines[3].startswith("  1  ") and "before write_file" in lines[3]
@@ -156,7 +161,7 @@ def test_standing_in_the_home_the_list_is_the_homes_and_has_numbers(user, say, m
     _, first, second = worked(user, say, monkeypatch)
     monkeypatch.chdir(os.path.join(home, "skills"))
     said = say("rollback")
-    lines = said.out.splitlines()
+    lines = points_of(said.out)
     assert said.code == 0 and lines[0] == f"Home points of {home}"
     assert lines[2].startswith(f"  1  {second.short}  ") and "1 file" in lines[2]
     assert lines[3].startswith(f"  2  {first.short}  ")
@@ -165,7 +170,7 @@ def test_standing_in_the_home_the_list_is_the_homes_and_has_numbers(user, say, m
     assert say("rollback", "2", "../cron/jobs.json").code == 0
     assert json.loads(read(home, "cron/jobs.json"))["jobs"]
     assert say("rollback", "1").code == 0 and not os.path.lexists(os.path.join(home, "skills/new"))
-    again = say("rollback").out.splitlines()
+    again = points_of(say("rollback").out)
     assert again[2].startswith(f"  1  {second.short}  "), "going back moves no number"
     missing = say("rollback", "3")
     assert missing.code == 1

@@ -37,7 +37,7 @@ REASONS = {
         "checkpoints/scan/trust.py": 2,
         "checkpoints/store/damage.py": 2,
         "checkpoints/store/refs.py": 5,
-        "checkpoints/store/repositories/keeping.py": 1,
+        "checkpoints/store/repositories/own_repository.py": 1,
         "checkpoints/store/repositories/taking.py": 1,
         "checkpoints/store/repository.py": 1,
         "checkpoints/store/store.py": 3,
