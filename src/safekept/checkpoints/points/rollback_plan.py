@@ -84,8 +84,12 @@ class RollbackJournal:
         return [line for line in lines if line["operation"] not in over]
 
     def finished(self) -> list[dict[str, Any]]:
-        """Rollbacks that were carried out, oldest first."""
-        return [line for line in self.read() if line["state"] == "done"]
+        """Rollbacks that changed something, oldest first: to take another back would do nothing."""
+        return [
+            line
+            for line in self.read()
+            if line["state"] == "done" and (line.get("done") != 0 or line.get("git"))
+        ]
 
 
 #: Why a path is left as it is, beside the reasons for which it was never saved.

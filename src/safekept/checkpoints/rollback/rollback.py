@@ -180,7 +180,8 @@ def _then_repositories(store: Store, plan: RollbackPlan, result: RolledBack) -> 
         raise
     result.repositories += restore_repositories(store, plan.project, plans, plan.target.id, plan.undo.id)
     result.remarks += [remark for one in result.repositories for remark in one.remarks]
-    journal.close("done", operation, **_summary(plan, result), git=True)
+    state = "done" if result.acted else "taken-back"
+    journal.close(state, operation, **_summary(plan, result), git=True)
 
 
 def carry_out(

@@ -6,6 +6,9 @@ import shutil
 
 import pytest
 
+from safekept.checkpoints.rollback import run
+from safekept.checkpoints.rollback.placing import make
+from safekept.checkpoints.rollback.planning import NoRollbackToUndo
 from support.projects.rollbacks import Project
 
 
@@ -30,6 +33,44 @@ def rolled_back(project):
     project.after()
     project.back("1")
     assert project.read("a") == b"0" and not project.exists("made")
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """No change can be made, as on a disk that has no way to make it."""
+
+    def landing(_ground, change):
+        return "no-such-name" if change.action else ""
+
+    def switch(on):
+        monkeypatch.setattr(run, "make", landing if on else make)
+
+    return switch
+
+
+def test_an_undo_that_could_change_nothing_is_not_the_last_rollback(project, failing):
+    project.before()
+    project.write("a", "1")
+    project.after()
+    project.back("1")
+    assert project.read("a") == b"0"
+    failing(True)
+    result = project.undo()
+    assert reasons(result) == {"a": "no-such-name"} and not result.complete and not result.done
+    failing(False)
+    assert project.undo().restored == ["a"]
+    assert project.read("a") == b"1", "the rollback itself is taken back, not the undo that did nothing"
+
+
+def test_a_rollback_that_could_change_nothing_leaves_nothing_to_undo(project, failing):
+    project.before()
+    project.write("a", "1")
+    project.after()
+    failing(True)
+    assert not project.back("1").done
+    failing(False)
+    with pytest.raises(NoRollbackToUndo, match="there was no rollback in"):
+        project.undo()
 
 
 def test_undo_keeps_the_work_of_a_later_turn(project):
