@@ -244,6 +244,21 @@ def test_after_git_went_back_it_is_said_what_was_brought_back_and_not_what_is_go
     assert "taken away: feature" in again and "brought back: main at " in again, again
 
 
+@pytest.mark.parametrize(("stashes", "said"), [(0, ""), (1, ", 1 stash"), (2, ", 2 stashes")])
+def test_a_repository_that_was_gone_is_said_to_be_back_with_its_branches_and_stashes(
+    run, project, stashes, said
+):
+    shell("git init -q -b main && git add . && git commit -qm first && git branch feature", project)
+    for number in range(stashes):
+        put(os.path.join(project, "main.py"), f"stashed {number}\n")
+        shell("git stash -q", project)
+    assert run("checkpoint").returncode == 0
+    shutil.rmtree(os.path.join(project, ".git"))
+    done = run("rollback", "1", "--git")
+    assert f"Git brought back: .git with 2 branches{said} " in " ".join(done.stdout.split()), done.stdout
+    assert len(shell("git stash list", project).stdout.splitlines()) == stashes
+
+
 def words_of(printed: str) -> list[str]:
     """The words of a printed command, after the program."""
     return shlex.split(printed)[1:]

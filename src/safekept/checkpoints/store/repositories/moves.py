@@ -51,6 +51,7 @@ class RepositoryPlan:
     moves: list[Move] = field(default_factory=list)
     left: list[tuple[str, str]] = field(default_factory=list)  # item, a key of STAYS
     words: str = ""  # all of it in one line
+    stashes: int = 0  # that there were then
 
     @property
     def gone(self) -> bool:

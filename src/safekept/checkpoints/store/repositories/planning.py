@@ -91,8 +91,8 @@ def _has_objects(store: Store, then: RepositoryState, now: RepositoryState, kept
 def _words(store: Store, plan: RepositoryPlan, kept_in: str) -> str:
     kept = Kept(kept_in, plan.then.common, plan.then.format)
     objects = os.path.join(plan.then.common, "objects")
-    stashes = tuple(_stashes(store, state) for state in (plan.then, plan.now))
-    return in_words(plan, (stashes[0], stashes[1]), lambda one, other: kept.count(objects, one, other))
+    plan.stashes, now = _stashes(store, plan.then), _stashes(store, plan.now)
+    return in_words(plan, (plan.stashes, now), lambda one, other: kept.count(objects, one, other))
 
 
 def _stashes(store: Store, state: RepositoryState | None) -> int:

@@ -19,8 +19,10 @@ def returned_in_words(plan: RepositoryPlan, done: Collection[str]) -> str:
     moves = [move for move in plan.moves if move.name in done]
     if plan.gone:
         branches = sum(move.name.startswith(HEADS) for move in moves)
-        back = [f"{plan.git_directory} with {many(branches, 'branch', 'branches')}"] if moves else []
-        return _said("", back, [])
+        held = many(branches, "branch", "branches")
+        if plan.stashes and any(move.name in _STASHES for move in moves):
+            held += f", {many(plan.stashes, 'stash', 'stashes')}"
+        return _said("", [f"{plan.git_directory} with {held}"] if moves else [], [])
     back = _named([f"{_name(one)} at {short(one.then)}" for one in moves if one.then and _is_branch(one)])
     back += [f"HEAD {place(one.then)}" for one in moves if one.name == HEAD and one.then]
     if any(one.name in _STASHES for one in moves):
