@@ -135,6 +135,20 @@ Changed your mind? `safekept undo OPERATION`
     )
 
 
+def test_a_bare_undo_names_the_place_of_the_turn_in_which_the_person_stands(run, both, places):
+    assert run("rollback", "--turn", TURN, place=places[0]).returncode == 0
+    for place, name in zip(places, ("WORK/app", "WORK/lib"), strict=True):
+        said = run("undo", "--dry-run", place=place).text.splitlines()[0]
+        assert said == (
+            "Would take back the rollback of a turn of SOON ago (OPERATION)"
+            f" in {name}, where you are, and 1 more"
+        )
+    below = os.path.join(places[1], "src")
+    os.mkdir(below)
+    said = run("undo", place=below).text.splitlines()[0]
+    assert said.endswith(" in WORK/lib, where you are, and 1 more")
+
+
 def test_what_a_later_turn_changed_again_is_named_and_the_exit_code_is_3(run, both, agent, places):
     agent("turn-2", {f"{places[0]}/main.py": "three\n"})
     done = run("rollback", "--turn", TURN)

@@ -30,6 +30,7 @@ class LastChange:
     change: Change
     how: str = ANYWHERE
     newer: Change | None = None
+    place: str = ""  # of several places that it changed, the one where the caller stands
 
     def other_step(self) -> tuple[NextStep, ...]:
         """For a refusal of the one that is meant: the newer one can be taken back all the same."""
@@ -57,14 +58,15 @@ def last_change(context: UserContext, known: list[Change], home: str, project: s
             raise _elsewhere(place, last)
         return LastChange(last)
     for one in reversed(standing):
-        asked = one.landed.directory
+        asked, where = one.landed.directory, ""
         if one.operation in done_here:
             how = HERE
+            where = max((found for found in one.every_place if within(place, found)), key=len)
         elif asked and project_around(context, asked) == around:
             how = ASKED_HERE
         else:
             continue
-        return LastChange(one, how, standing[-1] if standing[-1] is not one else None)
+        return LastChange(one, how, standing[-1] if standing[-1] is not one else None, where)
     raise AssertionError("unreachable")
 
 

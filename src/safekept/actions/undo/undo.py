@@ -77,6 +77,7 @@ class Undone:
     notes: tuple[str, ...] = ()  # what became of the agents' connections
     facts: UndoFacts | None = None  # of a landing that was taken back: what the journal says, and documents
     how: str = ANYWHERE  # how it came to be meant, where it was not named
+    here: str = ""  # of the places that were changed, the one where the caller stands
     newer_elsewhere: Change | None = None  # the last change of all, where that is not meant
 
     @property
@@ -123,7 +124,7 @@ def take_back(context: UserContext, request: UndoRequest, listener: Listener = s
     last = last_change(context, known, home, project)
 
     def told(undone: Undone) -> Undone:
-        return replace(undone, how=last.how, newer_elsewhere=last.newer)
+        return replace(undone, how=last.how, here=last.place, newer_elsewhere=last.newer)
 
     def agreed(undone: Undone) -> None:
         if request.agreed is not None:

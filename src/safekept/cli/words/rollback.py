@@ -214,7 +214,7 @@ def _show_meant(console: Console, verb: str, undone: Undone) -> None:
     from safekept.actions.undo.last_change import ASKED_HERE, HERE
 
     why = {HERE: ", where you are", ASKED_HERE: ", which was asked for here"}.get(undone.how, "")
-    console.line(f"{verb} the {_of(undone.change)}{_in(undone.change)}{why}")
+    console.line(f"{verb} the {_of(undone.change)}{_in(undone.change, undone.here, why)}")
     if undone.newer_elsewhere is not None:
         newer = undone.newer_elsewhere
         command = console.command("undo", newer.operation)
@@ -263,9 +263,12 @@ def _when(change: Change) -> str:
     return ago(int(change.time * 1e9))
 
 
-def _in(change: Change) -> str:
-    more = len(change.every_place) - 1
-    return f" in {path_text(change.place)}{f' and {more} more' if more else ''}" if change.place else ""
+def _in(change: Change, here: str = "", why: str = "") -> str:
+    """` in app, where you are, and 2 more`. `here`: the place to name; else the first."""
+    place, more = here or change.place, len(change.every_place) - 1
+    if not place:
+        return why
+    return f" in {path_text(place)}{why}" + (f"{',' if why else ''} and {more} more" if more else "")
 
 
 def _show_landing(console: Console, undone: Undone, request: UndoRequest) -> None:
