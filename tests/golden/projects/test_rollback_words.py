@@ -325,6 +325,20 @@ def test_where_everything_stays_it_is_not_said_that_nothing_differs(run, project
     assert "Nothing differs" not in done.stdout and "Kept yours main.py" in done.stdout
 
 
+@pytest.mark.parametrize("words", [["1"], ["1", "main.py"]])
+def test_what_is_kept_as_yours_is_followed_by_the_whole_command_that_takes_it_too(
+    run, safekept, project, data, tmp_path, words
+):
+    turn(data, project, 1, "two\n")
+    put(os.path.join(project, "main.py"), "mine\n")
+    said = " ".join(run("rollback", *words).stdout.split())
+    printed = re.search(r"Kept yours main\.py .*; to take them, too: `([^`]+)`", said)
+    assert printed and read(project, "main.py") == "mine\n", said
+    done = safekept(*words_of(printed.group(1)), cwd=str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert read(project, "main.py") == "one\n"
+
+
 def test_a_rollback_of_modes_alone_says_what_it_did(run, project):
     os.chmod(os.path.join(project, "main.py"), 0o644)
     run("checkpoint")

@@ -156,6 +156,18 @@ def test_what_a_later_turn_changed_again_is_named_and_the_exit_code_is_3(run, bo
     assert "  Left       main.py: changed again by a later turn\n" in done.text
 
 
+def test_of_a_turn_the_whole_command_that_takes_what_is_yours_is_printed(run, both, places):
+    put(os.path.join(places[0], "main.py"), "mine\n")
+    done = run("rollback", "--turn", TURN)
+    said = " ".join(done.text.split())
+    why = "changed by you after the agent's last turn"
+    command = f"`safekept rollback --turn {TURN} --overwrite-mine`"
+    assert f"Kept yours main.py {why}; to take them, too: {command}" in said, said
+    assert run("rollback", "--turn", TURN, "--overwrite-mine").returncode == 0
+    with open(os.path.join(places[0], "main.py")) as file:
+        assert file.read() == "one\n"
+
+
 def test_an_unknown_turn_changes_nothing(run, both):
     done = run("rollback", "--turn", "t0000000")
     assert done.returncode == 1 and "There is no turn `t0000000`" in done.stderr

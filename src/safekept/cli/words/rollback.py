@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..console import Console, count_text, path_text, time_text
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from safekept.actions.projects.rollback import RollbackOutcome
     from safekept.actions.undo.changes import Change
     from safekept.actions.undo.undo import Undone, UndoRequest
-    from safekept.checkpoints.points import Left, RollbackPlan
+    from safekept.checkpoints.points import RollbackPlan
 
 
 _RESTORES = ("restore", "recreate", "replace-directory")
@@ -69,17 +71,19 @@ def show_rollback(console: Console, outcome: PointRollback, *, again: bool = Fal
     return 0 if outcome.complete else 3
 
 
-def show_paths(console: Console, outcome: PointRollback) -> None:
-    """What came back and went, what stays and why, and what is gone, in one place."""
+def show_paths(console: Console, outcome: PointRollback, again: Sequence[str] = ()) -> None:
+    """What came back and went, what stays and why, and what is gone, in one place.
+
+    `again`: the command that it is part of, where it is more than this place.
+    """
     from safekept.actions.projects.rollback import RollbackOutcome
 
     planned = outcome.planned
     listing(console, "Restores" if planned else "Restored", _paths(outcome, _RESTORES))
     listing(console, "Removes" if planned else "Removed", _paths(outcome, _REMOVES))
     if isinstance(outcome, RollbackOutcome):
-        done = outcome.rolled_back
         _show_modes(console, "Sets" if planned else "Set", outcome.plan, _paths(outcome, ("metadata",)))
-        _show_left(console, outcome.plan, outcome.plan.left if done is None else done.left)
+        _show_left(console, outcome, again)
         _show_gone(console, outcome.plan)
         _show_git(console, outcome)
     else:
@@ -154,15 +158,27 @@ def _show_modes(console: Console, label: str, plan: RollbackPlan, paths: list[st
         console.fact("" if lines else label, f"the time of {count_text(times, 'file')}")
 
 
-def _show_left(console: Console, plan: RollbackPlan, left: list[Left]) -> None:
+def _again(outcome: RollbackOutcome) -> list[str]:
+    """The command that was given, whole: it runs from any directory."""
+    plan = outcome.plan
+    if outcome.undoes:
+        return ["rollback", "--undo", plan.target.id, "--dir", plan.project]
+    files = [os.path.join(plan.project, path) for path in plan.files]
+    return ["rollback", plan.target.id, *files, *(["--git"] if plan.git else []), "--dir", plan.project]
+
+
+def _show_left(console: Console, outcome: RollbackOutcome, again: Sequence[str]) -> None:
     from safekept.checkpoints.checkpoint import REASONS
 
+    plan, done = outcome.plan, outcome.rolled_back
+    left = plan.left if done is None else done.left
     mine = [one for one in left if one.reason == "mine"]
     if mine:
         listing(
             console, "Kept yours", [one.path + (f" ({one.detail})" if one.detail else "") for one in mine]
         )
-        console.fact("", "changed by you after the agent's last turn; --overwrite-mine takes them, too")
+        command = console.command(*(again or _again(outcome)), "--overwrite-mine")
+        console.fact("", f"changed by you after the agent's last turn; to take them, too: `{command}`")
     since = [one.path for one in left if one.reason == "since"]
     if since:
         listing(console, "Kept", since)

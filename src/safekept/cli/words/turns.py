@@ -25,13 +25,13 @@ def show_turn_rollback(console: Console, outcome: PointRollback) -> int:
     if turn.time_ns and not outcome.undoes:
         words = f", {path_text(turn.reason)}" if turn.reason else ""
         console.fact("Began", fitting(console, ago(turn.time_ns) + words, 13))
-    at_home = False
+    at_home, again = False, () if outcome.undoes else ("rollback", "--turn", turn.id)
     for part in outcome.parts:
         if not part.worth_showing:
             continue
         console.line(f"{path_text(part.place) or 'In the home of an agent'}:")
         if part.outcome is not None:
-            show_paths(console, part.outcome)
+            show_paths(console, part.outcome, again)
             at_home = at_home or (part.changed and isinstance(part.outcome.point, HomePoint))
         listing(console, "Left", [f"{path}: {why}" for path, why in part.left])
         if part.error is not None:
