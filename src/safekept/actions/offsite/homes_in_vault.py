@@ -1,32 +1,17 @@
-"""The homes that a vault keeps: one for each host, home and agent, newest snapshot first.
-
-Where a rebuild has to choose, it never guesses between two machines or two agents: what there is is listed,
-with the words that choose one of them.
-"""
+"""The homes that a vault keeps: one for each host, home and agent, newest snapshot first."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import field
 
-from safekept.core.ages import seconds_text
-from safekept.core.errors import SafekeptError
-from safekept.core.next_step import NextStep
+from safekept.core.agents import shipped_place
 from safekept.core.records import dataclass
 from safekept.vault.repo import Repository
 from safekept.vault.snapshots import list_snapshots
 from safekept.vault.tags import earlier_homes, layout_of
 
 from ..snapshots.listing import UNDO_POINTS, Listed, continued_homes, listing_of, newest_first
-
-_SHOWN = 12
-
-
-class SeveralHomes(SafekeptError):
-    code, exit_code = "several-homes", 2
-    #: For each home, as listed: which host, path, agent or vault a request has to name, to mean no other.
-    choices: Sequence[Mapping[str, str]] = ()
 
 
 @dataclass(slots=True)
@@ -40,6 +25,21 @@ class HomeInVault:
     #: Newest first, those of where it was before among them; forgotten ones only where all are.
     snapshots: list[Listed] = field(default_factory=list)
     continued: bool = False  # it goes on elsewhere: all of it is the past of another home
+
+    @property
+    def directory(self) -> str:
+        """The home directory above it, where it lay in its agent's usual place; else what it lay in."""
+        usual = self.usual_place
+        path = self.home.rstrip("/")
+        if usual and path.endswith("/" + usual):
+            return path.removesuffix("/" + usual) or "/"
+        return path.rpartition("/")[0] or "/"
+
+    @property
+    def usual_place(self) -> str:
+        """Where a home of this agent is as a rule, below a home directory; "" where that is not known."""
+        place = shipped_place(self.layout) if self.layout else None
+        return place.default.strip("/") if place is not None else ""
 
     @property
     def usual(self) -> list[Listed]:
@@ -101,85 +101,3 @@ def _by_home(vault: str, listed: Sequence[Listed]) -> dict[tuple[str, str, str],
             own = {one.id for one in kept.snapshots}
             kept.snapshots = newest_first([*kept.snapshots, *(one for one in before if one.id not in own)])
     return found
-
-
-def choose_home(
-    homes: Sequence[HomeInVault],
-    place: str,
-    *,
-    host: str = "",
-    layout: str = "",
-    of: str = "",
-    target: str = "",
-) -> HomeInVault:
-    """The one that is meant. `target` is where it is to go: a home of that very path comes before others.
-
-    SeveralHomes where that is not clear; `homes` is not empty.
-    """
-    left = [
-        one
-        for one in homes
-        if (not host or one.host == host)
-        and (not layout or one.layout in ("", layout))
-        and (not of or one.home.rstrip("/") == of.rstrip("/"))
-    ]
-    if not of:  # who names a path means the home that was there then
-        left = [one for one in left if not one.continued] or left
-    if len(left) > 1 and target:
-        left = [one for one in left if one.home == target] or left
-    if len(left) == 1:
-        return left[0]
-    shown = sorted(left or homes, key=lambda one: one.newest_whole.snapshot.time_ns, reverse=True)
-    named = " and ".join(f"`{value}`" for value in (host, layout, of) if value)
-    what = (
-        f"`{place}` holds {len(shown)} homes, and which one is meant is not clear:"
-        if left
-        else f"`{place}` holds nothing of {named}; there is:"
-    )
-    now = time.time()
-    lines = [_line(number, one, now) for number, one in enumerate(shown[:_SHOWN], 1)]
-    if len(shown) > _SHOWN:
-        lines.append(f"… and {len(shown) - _SHOWN:,} more")
-    choices = [_choice(one, shown) for one in shown[:_SHOWN]]
-    error = SeveralHomes(
-        "\n".join([what, *lines]),
-        kept="Nothing was changed",
-        next_steps=tuple(
-            _command(place, choice, f"Home {number}:") for number, choice in enumerate(choices[:3], 1)
-        ),
-        homes=[one.as_dict() for one in shown],
-    )
-    error.choices = choices if left else ()
-    raise error
-
-
-def _line(number: int, one: HomeInVault, now: float) -> str:
-    """`1  vm  /home/ada/.hermes  hermes  4 snapshots, newest 2026-11-16 13:59, 1 min old`."""
-    newest, count = one.newest_whole.snapshot.time_ns / 1e9, len(one.snapshots)
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(newest))
-    kept = f"{count:,} snapshot{'s' if count > 1 else ''}, newest {when}"
-    age = seconds_text(max(0.0, now - newest))
-    named = f"{one.host or 'unknown'}  {one.home}  {one.layout or 'unknown'}"
-    return f"  {number}  {named}  {kept}, {age} old"
-
-
-def _choice(one: HomeInVault, among: Sequence[HomeInVault]) -> dict[str, str]:
-    """What chooses this one and no other."""
-    choice = {}
-    if len({other.vault for other in among}) > 1:
-        choice["place"], among = one.vault, [other for other in among if other.vault == one.vault]
-    if len({other.host for other in among}) > 1 and one.host:
-        choice["host"] = one.host
-    beside = [other for other in among if other.host == one.host]
-    if len({other.home for other in beside}) > 1:
-        choice["of"] = one.home
-    elif len(beside) > 1:
-        choice["layout"] = one.layout
-    return choice
-
-
-def _command(place: str, choice: Mapping[str, str], before: str) -> NextStep:
-    words = [choice.get("place", place)]
-    for name in ("host", "of", "layout"):
-        words += [f"--{name}", choice[name]] if name in choice else []
-    return NextStep("rebuild", tuple(words), before=before)

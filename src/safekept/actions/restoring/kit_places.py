@@ -20,7 +20,8 @@ from safekept.core.records import dataclass
 from safekept.vault.errors import WrongKey
 
 from ..base.context import UserContext
-from ..offsite.homes_in_vault import HomeInVault, SeveralHomes, homes_in_vault
+from ..offsite.choose_home import SeveralHomes
+from ..offsite.homes_in_vault import HomeInVault, homes_in_vault
 from ..offsite.place import find_destination, open_destination
 from ..snapshots.listing import Listed
 from ..vault.keys.key_file import KeyMissing
@@ -126,4 +127,4 @@ def _wanted(context: UserContext, request: RebuildRequest, homes: Sequence[HomeI
     try:
         return [meant_home(context, request, homes).newest_whole] if homes else []
     except SeveralHomes as error:
-        return [home.newest_whole for home in homes] if error.choices else []
+        return [home.newest_whole for home in error.left]

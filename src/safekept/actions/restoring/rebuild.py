@@ -39,7 +39,7 @@ from ..drill.place import SPARE
 from ..drill.receipts import ARCHIVE, FAILED, SNAPSHOT, Receipt
 from ..drill.subject import Subject, needed_bytes
 from .rebuild_build import Built, build, restore_times_after_checks
-from .rebuild_request import RebuildRequest
+from .rebuild_request import RebuildRequest, kind_of_place
 from .rebuild_source import Origin, open_origin
 from .rebuild_target import RebuildTarget, building, inspect_target, no_room, put_in_place, refuse_held
 from .starting import (
@@ -123,12 +123,15 @@ class PreparedRebuild:
         if self.already:
             return []
         asked = []
+        kind, layout = kind_of_place(self.own, self.request), self.place.layout
+        if kind not in ("", layout.name) and not self.request.layout:
+            belongs = f"by its name `{self.ground.home}` is for {self.own.layout(kind).title}"
+            asked.append(f"{belongs}, and what comes is a home of {layout.title}")
         if self.ground.aside:
             asked.append(f"what is in `{self.ground.home}` now would be put aside")
         there = [path for path in self.outside.values() if os.path.lexists(path)]
         if there:
             asked.append(f"files outside the home would be replaced: {', '.join(there)}")
-        layout = self.place.layout
         if self.origin.kind == "archive" and self.subject.manifest is None:
             count = sum(layout.executable(entry.path, entry.mode) for entry in self.subject.entries)
             if count:

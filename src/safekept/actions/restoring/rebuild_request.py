@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 
+from safekept.core.agents import recognise_home
 from safekept.core.errors import SafekeptError
 from safekept.core.next_step import NextStep
 from safekept.core.records import dataclass
 
+from ..base.context import UserContext
 from ..vault.place import directories_with_vaults
 
 UNCHANGED = "Nothing was changed"
@@ -32,6 +34,22 @@ class RebuildRequest:
     kit_key: bool = False  # what is tried is the key on a kit
     offers_sound: bool = False  # a person is there to agree: where the newest is not sound, plan what is
     asks: bool = False  # a person can be asked for a passphrase, and named no key
+
+
+def kind_of_place(context: UserContext, request: RebuildRequest) -> str:
+    """The agent whose home belongs in the directory that was named, by what is there or by its name."""
+    if not request.home:
+        return ""
+    path = os.path.realpath(os.path.expanduser(request.home))
+    there = recognise_home(path, context.home_places) if os.path.isdir(path) else ""
+    return there or next(
+        (
+            name
+            for name, place in context.home_places.items()
+            if place.default and os.path.basename(place.default.rstrip("/")) == os.path.basename(path)
+        ),
+        "",
+    )
 
 
 class NothingToRebuild(SafekeptError):

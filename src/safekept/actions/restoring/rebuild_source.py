@@ -25,15 +25,16 @@ from ..base.context import UserContext
 from ..drill.place import drill_place
 from ..drill.subject import Subject, open_archived, refuse_unreadable, subject_of
 from ..offsite.archives_there import StoredArchive, choose, fetch, list_archives
+from ..offsite.choose_home import SeveralHomes, choose_home
 from ..offsite.destination import DestinationSetting
-from ..offsite.homes_in_vault import HomeInVault, SeveralHomes, choose_home, homes_in_vault
+from ..offsite.homes_in_vault import HomeInVault, homes_in_vault
 from ..offsite.place import NoSuchDestination, find_destination, open_destination
 from ..snapshots.listing import Listed, Listing
 from ..snapshots.soundness import Doubt, reasons_against, sound_ones
 from ..snapshots.stored_home import reading
 from ..vault.place import is_remote, vaults_in
 from .rebuild_opening import opened_vaults
-from .rebuild_request import UNCHANGED, RebuildRequest, nothing_at
+from .rebuild_request import UNCHANGED, RebuildRequest, kind_of_place, nothing_at
 
 
 @dataclass(slots=True)
@@ -50,6 +51,8 @@ class Origin:
     sealed: str = ""
     doubt: Doubt | None = None  # the chosen one is not sound, and another is
     passed_over: Doubt | None = None  # the newest one, where the newest sound one is planned in its place
+    kept: HomeInVault | None = None
+    beside: Sequence[HomeInVault] = ()  # the other homes of the same machine that lie there
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -108,20 +111,16 @@ def _at_place(context: UserContext, request: RebuildRequest, listener: Listener)
 
 
 def homes_of_one_machine(error: SeveralHomes, request: RebuildRequest) -> list[RebuildRequest]:
-    """A request for each home, where all are of one machine and each is another agent's; else none.
-
-    Each then goes to its agent's own place, and none is in the way of another.
-    """
-    found = error.facts.get("homes")
-    homes = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-    layouts = [str(one.get("layout") or "") for one in homes]
-    if len({one.get("host") for one in homes}) != 1 or len(set(layouts)) != len(layouts):
-        return []
-    if {"", "generic"} & set(layouts):
-        return []
+    """A request for each home, where they are brought as one: each goes to its agent's own place."""
     return [
-        replace(request, layout=layout, of=str(one["home"]))
-        for layout, one in zip(layouts, homes, strict=True)
+        replace(
+            request,
+            place=one.get("place", request.place),
+            host=one.get("host", request.host),
+            layout=one["layout"],
+            of=one["of"],
+        )
+        for one in error.together
     ]
 
 
@@ -208,7 +207,10 @@ def _snapshot(
             ),
             None,
         )
-        origin = Origin(subject, "snapshot", kept.vault, kept.host, subject.home, chosen)
+        origin = Origin(subject, "snapshot", kept.vault, kept.host, subject.home, chosen, kept=kept)
+        origin.beside = [
+            one for one in homes if one is not kept and one.host == kept.host and not one.continued
+        ]
         if not request.snapshot:
             origin.newer = newer
             origin.doubt = doubt = None if request.allow_damaged else _doubt(kept, chosen, subject)
@@ -250,5 +252,12 @@ def meant_home(context: UserContext, request: RebuildRequest, homes: Sequence[Ho
     with contextlib.suppress(SafekeptError):
         target = context.locate(request.home, request.layout, existing=False).home
     return choose_home(
-        homes, request.place, host=request.host, layout=request.layout, of=request.of, target=target
+        homes,
+        request.place,
+        host=request.host,
+        layout=request.layout,
+        of=request.of,
+        target=target,
+        kind=kind_of_place(context, request),
+        single=bool(request.home),
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from safekept.actions.offsite.homes_in_vault import HomeInVault, SeveralHomes, choose_home
+from safekept.actions.offsite.choose_home import SeveralHomes, choose_home
+from safekept.actions.offsite.homes_in_vault import HomeInVault
 from support.users.states import made
 from support.vault.snapshots import take
 

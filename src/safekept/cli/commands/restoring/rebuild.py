@@ -19,7 +19,7 @@ from .rebuild_work import RebuildWork, words_of
 
 if TYPE_CHECKING:
     from safekept.actions.base.context import UserContext
-    from safekept.actions.offsite.homes_in_vault import SeveralHomes
+    from safekept.actions.offsite.choose_home import SeveralHomes
     from safekept.actions.restoring.rebuild_request import RebuildRequest
     from safekept.actions.vault.keys.kit_reading import ReadKit
     from safekept.settings import Settings
@@ -37,7 +37,12 @@ if TYPE_CHECKING:
     "--snapshot", metavar="ID", default="", help="This snapshot; default: the newest of the whole home."
 )
 @click.option("--host", metavar="NAME", default="", help="Whose home, where several hosts are there.")
-@click.option("--of", metavar="PATH", default="", help="Which home, by the path that it had.")
+@click.option(
+    "--of",
+    metavar="PATH",
+    default="",
+    help="Which home, by the path that it had, or the directory that several were in.",
+)
 @click.option(
     "--archive",
     metavar="NAME|latest",
@@ -94,7 +99,8 @@ def command(
     beside it, too. On a bare machine it shows what it does and begins at once: nothing is there that could
     be lost. A home that is there is put aside after a question (--yes answers it), and never deleted. The
     new one is built beside it, proven by every check of a drill, and only then put in its place. A machine
-    that had a home of each of several agents gets all of them. Where it was set up, a bare one is then set
+    that had a home of each of several agents gets all of them; homes of other directories are a choice, and
+    what did not come is named. Where it was set up, a bare one is then set
     up as it was: vault, destinations, connections and schedule. An interrupted rebuild is run again, and
     goes on. Exit code 3: in place, but something was missing and is listed.
     """
@@ -174,7 +180,7 @@ def _carry_out(
     home_only: bool,
 ) -> int:
     """Every home that is meant, then what protects them."""
-    from safekept.actions.offsite.homes_in_vault import SeveralHomes
+    from safekept.actions.offsite.choose_home import SeveralHomes
     from safekept.actions.restoring.rebuild_request import NothingToRebuild
     from safekept.actions.restoring.rebuild_source import homes_of_one_machine
 
@@ -187,8 +193,7 @@ def _carry_out(
             work.one(one, home_only=home_only)
     except SeveralHomes as error:
         work.console.finish()
-        chosen = (request.home, request.layout, request.snapshot, request.host, request.of, request.archive)
-        requests = [] if any(chosen) else homes_of_one_machine(error, request)
+        requests = homes_of_one_machine(error, request)
         if not requests and request.offers_sound and error.choices:
             choice = _chosen(work.console, error)
             one = replace(
@@ -213,12 +218,14 @@ def _carry_out(
 
 
 def _chosen(console: Console, error: SeveralHomes) -> Mapping[str, str]:
-    """Which of several homes a person means: the newest, unless another number is typed."""
+    """Which of several a person means: the newest, unless another number is typed. Where they are of
+    different agents, a number has to be typed."""
     from ...questions import prompt
 
     console.say(error.what)
     while True:
-        typed = prompt("Which one? [1]", default="1").strip()
+        usual = str(error.usual or "")
+        typed = prompt(f"Which one? [{usual}]" if usual else "Which one?", default=usual).strip()
         if typed.isdecimal() and 0 < int(typed) <= len(error.choices):
             return error.choices[int(typed) - 1]
         console.say(f"Please type a number from 1 to {len(error.choices)}")

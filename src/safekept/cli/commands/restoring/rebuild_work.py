@@ -13,6 +13,7 @@ from ...console import Console, path_text
 from ...interrupted import Interrupted, interrupted
 from ...sealing import words_again
 from ...words.landing_plan import settle, show_doubt, show_passed_over
+from ...words.not_brought import not_brought, show_not_brought
 from ...words.rebuild import rebuild_document, rebuilt_document, show_rebuild_plan, show_rebuilt
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class RebuildWork:
             self._done.append((prepared, rebuilt_document(prepared, rebuilt), rebuilt.complete))
 
     def _settle(self, prepared: PreparedRebuild) -> None:
-        key = ("--key-file", os.path.abspath(self._key_file)) if self._key_file else ()
+        key = self._key()
 
         def again(of: Listed | None, *more: str) -> str:
             named = ("--snapshot", of.short) if of is not None else ()
@@ -152,6 +153,13 @@ class RebuildWork:
             passed_over=origin.passed_over,
             yes=self._yes,
         )
+
+    @property
+    def _prepared(self) -> list[PreparedRebuild]:
+        return [prepared for prepared, _, _ in self._done]
+
+    def _key(self) -> tuple[str, ...]:
+        return ("--key-file", os.path.abspath(os.path.expanduser(self._key_file))) if self._key_file else ()
 
     def _begin(self, prepared: PreparedRebuild, earlier: Unfinished | None) -> None:
         """Remember that it is on its way, before anything is changed."""
@@ -212,10 +220,13 @@ class RebuildWork:
 
         prepared, document, _ = self._done[0]
         more: dict[str, object] = {"also": [one for _, one, _ in self._done[1:]]} if self._done[1:] else {}
+        left = not_brought(self._prepared)
+        more |= {"not_brought": [one.as_dict() for one in left]} if left else {}
         more |= {"places": [one.as_dict() for one in self._places]} if self._places else {}
         if self._dry_run:
             then = self._record.as_dict() if self._record is not None else None
             self.console.document({"dry_run": True, **document, **more, "then": then})
+            show_not_brought(self.console, self._prepared, self._key())
             self.console.line("Nothing was changed")
             return 0
         ended = None
@@ -228,6 +239,7 @@ class RebuildWork:
             )
         else:
             finished(self._context)
+        show_not_brought(self.console, self._prepared, self._key())
         protection = ended.document if ended is not None else None
         self.console.document({**document, **more, "protection": protection})
         if not all(complete for _, _, complete in self._done):
