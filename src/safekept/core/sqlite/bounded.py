@@ -19,8 +19,9 @@ from typing import Any
 LEAST, BYTES_A_SECOND = 10.0, 1_000_000
 #: Of values where we only look. A message of this size is none, and is not needed to count or to check.
 LARGEST_VALUE = 64 << 20
-#: How many steps of SQLite's machine between two looks at the clock: some milliseconds.
-_STEPS = 100_000
+#: How many steps of SQLite's machine between two looks at the clock: a step may be a function that takes
+#: milliseconds, and so many looks are still too cheap to be seen.
+_STEPS = 1_000
 
 
 class BoundedConnection(sqlite3.Connection):
