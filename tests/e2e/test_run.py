@@ -158,6 +158,19 @@ def test_every_pause_of_an_agent_is_a_point_and_its_status_and_output_are_its_ow
     assert bench.journal()[1][1]["status"] == 7
 
 
+def test_a_hidden_file_that_the_agent_deleted_is_back_after_one_rollback(bench):
+    hidden = os.path.join(bench.project, ".env")
+    put(os.path.join(bench.project, ".gitignore"), ".env\n")
+    put(hidden, "KEY=1\n", 0o600)
+    done = bench.run("rm .env")
+    assert done.returncode == 0 and "nothing brings" not in done.stderr and not os.path.exists(hidden)
+    back = bench.safekept("rollback", "1", cwd=bench.project)
+    assert back.returncode == 0, back.stdout + back.stderr
+    with open(hidden) as file:
+        assert file.read() == "KEY=1\n"
+    assert os.stat(hidden).st_mode & 0o777 == 0o600
+
+
 def test_the_first_point_holds_the_project_as_it_was_and_the_printed_command_brings_it_back(bench):
     before = tree_on_disk(bench.project)
     done = bench.run("echo ruined > a; rm -rf deep; chmod 600 package.json; ln -s a link")
