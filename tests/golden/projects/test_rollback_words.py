@@ -17,6 +17,7 @@ import pytest
 
 from safekept.actions.projects.project import NoSuchDirectory
 from safekept.checkpoints.checkpoints import Checkpoints
+from safekept.checkpoints.rollback import run as rollback_run
 from safekept.cli.words.lists import directory_of
 from safekept.core.platform import descriptors
 from support.projects.checkpoints import put
@@ -157,6 +158,21 @@ def test_undoing_the_undo_of_a_rollback_says_that_it_is_done_again(run, project,
     fourth = run("undo").stdout
     assert fourth.startswith("Taking back the undo of a rollback of ")
     assert f"Did the rollback of {project} again\n" in fourth and read(project, "main.py") == "one\n"
+
+
+def test_after_an_undo_that_could_change_nothing_undo_means_the_rollback_still(
+    run, project, data, monkeypatch
+):
+    turn(data, project, 1, "two\n")
+    assert run("rollback", "1").returncode == 0
+    with monkeypatch.context() as failing:
+        failing.setattr(rollback_run, "make", lambda _ground, change: "no-such-name" if change.action else "")
+        failed = run("undo")
+    assert failed.returncode == 3 and "Changed your mind?" not in failed.stdout, failed.stdout
+    assert read(project, "main.py") == "one\n"
+    again = run("undo")
+    assert again.returncode == 0 and again.stdout.startswith("Taking back the rollback of "), again.stdout
+    assert read(project, "main.py") == "two\n"
 
 
 def test_a_damaged_point_is_listed_as_such_and_the_others_work(run, project, data):
