@@ -30,6 +30,7 @@ KINDS = [
     "endless-file",
     "grows",
     "drip",
+    "generous",
     "flood",
     "chatter",
 ]
@@ -127,6 +128,7 @@ def test_a_listing_that_never_ends_is_an_error_with_words(kind, words, path):
     [
         ("endless-file", "are more than any of ours has"),
         ("drip", "in crumbs"),
+        ("generous", "another length than was asked for"),
         ("trickle", "too slowly to be of use"),
     ],
 )

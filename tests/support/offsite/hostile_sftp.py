@@ -114,6 +114,8 @@ def main() -> None:
                     time.sleep(0.02)
             if KIND == "drip":
                 wanted = 1
+            if KIND == "generous":
+                wanted += 1000
             send(DATA, identity + text(b"x" * wanted))
         else:
             send(STATUS, identity + struct.pack(">I", 0) + text(b"") + text(b""))
