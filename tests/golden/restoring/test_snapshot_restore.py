@@ -347,7 +347,7 @@ def test_a_path_that_is_not_in_the_snapshot_is_said(here, home, say):
     done = say("snapshot", "restore", "latest", "no/such/file", "--yes")
     assert done.code == 1
     assert done.err == (
-        "There is nothing called `no/such/file` in what is to be restored\n"
+        f"There is nothing called `no/such/file` in what is to be restored of `{home}`\n"
         "\n"
         "  Kept       Nothing was changed\n"
         f"  Next       See what this one holds: `safekept snapshot show {short}`\n"

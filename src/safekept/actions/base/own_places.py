@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Sequence
 
 from safekept.core.agents import HomeUnknown, locate_home, recognise_home
 from safekept.core.errors import SafekeptError
@@ -51,6 +52,20 @@ def rebuilt_homes(context: UserContext) -> list[str]:
             if os.path.isabs(home := Facts.read(entry).home or ""):
                 found[home] = None
     return [home for home in found if os.path.isdir(home) and foreign_owner(home) is None]
+
+
+def home_holding(context: UserContext, paths: Sequence[str]) -> str:
+    """The known home in which all of these lie; "" where there is none, or it is the one meant anyway."""
+    default = context.home_and_layout_name()[0]
+    others = dict.fromkeys((*known_homes(context), *rebuilt_homes(context)))
+    found = set()
+    for path in map(os.path.normpath, paths):
+        parent, name = os.path.split(path)
+        spelled = (path, os.path.join(os.path.realpath(parent), name))
+        # What lies in the usual home is its own, such as the home of a profile.
+        holding = [home for home in (default, *others) if any(within(one, home) for one in spelled)]
+        found.add(default if default in holding else max(holding, key=len, default=""))
+    return found.pop() if len(found) == 1 and default not in found else ""
 
 
 def within(path: str, place: str) -> bool:

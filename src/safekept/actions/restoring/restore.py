@@ -40,6 +40,7 @@ from ..snapshots.stored_home import (
     newest_with,
     newest_with_name,
     open_stored,
+    other_home_with,
     path_in_home,
     reading,
 )
@@ -235,6 +236,10 @@ def prepare_restore(
                     directory = node is not None and node.type == "dir"
                     steps = _of_other(other, only, options, directory=directory)
                     error.next_steps = (*steps, *error.next_steps)
+                elif there := other_home_with(context, repository, listing, only):
+                    back = NextStep("restore", (*only, "--home", there), before=f"`{there}` had it:")
+                    error.next_steps = (back, *error.next_steps)
+                error.what += f" of `{home.home}`"
             raise
         going = compare_databases(
             context,

@@ -27,7 +27,7 @@ from .choosing import latest
 from .contents import patch, text_of
 from .listing import Listed, Listing, is_of, list_home, newest_first
 from .live_home import looks_like_database
-from .stored_home import NotAHome, light_source, near_paths, path_in_home, reading
+from .stored_home import NotAHome, light_source, near_paths, other_home_with, path_in_home, reading
 
 
 @dataclass(slots=True)
@@ -104,7 +104,12 @@ def history(
             _add(found, one, source, node)
         if not found.versions:
             near = [] if found.directory else _near(context, repository, snapshots, found)
-            raise _never_seen(found, place, _newest(listing), near)
+            error = _never_seen(found, place, _newest(listing), near)
+            there = other_home_with(context, repository, listing, (found.path,))
+            if there and there not in {one.home for one in found.elsewhere}:
+                look = NextStep("history", (found.path, "--home", there), before=f"`{there}` had it:")
+                error.next_steps = (look, *error.next_steps)
+            raise error
         found.versions.reverse()
         _compare_live(found, place)
         if with_patches:

@@ -22,7 +22,7 @@ from safekept.vault.tags import layout_of
 
 from ..alarms.alarms import losses_in_snapshots
 from ..base.context import HomeRef, UserContext
-from .listing import Listed, Listing, is_of
+from .listing import Listed, Listing, is_of, list_home
 from .soundness import advised_for
 
 #: How far below the root of a foreign snapshot a home is looked for, its own markers included.
@@ -119,6 +119,20 @@ def newest_with(
         except (NotAHome, VaultDamaged):
             continue
     return None
+
+
+def other_home_with(
+    context: UserContext, repository: Repository, listing: Listing, paths: Sequence[str]
+) -> str:
+    """Another home of this machine that has a snapshot with all of these paths; "" where there is none."""
+    for one in listing.others:
+        try:
+            place = context.locate(one.home, existing=False)
+        except SafekeptError:
+            continue
+        if newest_with(context, repository, list_home(repository, one.home), place, paths) is not None:
+            return one.home
+    return ""
 
 
 def _best_first(

@@ -12,6 +12,7 @@ from safekept.home.landing import NothingMatches
 from safekept.vault.errors import NoSuchSnapshot
 
 from ...options import common_options, source_options, start
+from ...words.lists import standing_in
 from ..snapshots.snapshot.restore import command as restore_snapshot
 from ..snapshots.snapshot.restore import restore_options
 
@@ -30,11 +31,22 @@ def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> An
     WHAT is a snapshot: its number in `safekept snapshot list`, its id or the start of it, its label, a time
     such as `yesterday 18:00`, `3h` or `2026-11-01`, or `latest`. Or it is a PATH of the home, which then
     comes out of the newest snapshot that has it. Nothing at all means `latest`. A plan comes first; what is
-    replaced is kept, and `safekept undo` brings it back.
+    replaced is kept, and `safekept undo` brings it back. A PATH with `/` or `~` in front means the home that
+    it lies in; any other one is of the home that you stand in, if you do.
     """
+    from safekept.actions.base.own_places import home_holding
+
     _, context, _ = start(bool(options["as_json"]))
-    home = context.locate(options["home"], options["layout"], existing=False).home
+    words, here = tuple(map(without_tilde, words)), ""
+    if not options["home"] and not options["layout"]:
+        if absolute := list(filter(os.path.isabs, words)):
+            options["home"] = home_holding(context, absolute)
+        else:
+            here = home_holding(context, [standing_in()])
+    home = context.locate(options["home"] or here, options["layout"], existing=False).home
     snapshot, paths = split(words, home)
+    if paths and snapshot == "latest":  # a number or an id is that of a snapshot, wherever it is typed
+        options["home"] = options["home"] or here
     try:
         return ctx.invoke(restore_snapshot, snapshot=snapshot, paths=paths, **options)
     except NoSuchSnapshot as error:
@@ -42,12 +54,18 @@ def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> An
             raise
         # No label either: then it is a path that the home has lost.
         try:
+            options["home"] = options["home"] or here
             return ctx.invoke(restore_snapshot, snapshot="latest", paths=words, **options)
         except NothingMatches as nothing:
             nothing.what = f"{error.what}, and {nothing.clause}"
             if error.facts.get("meant"):
                 nothing.next_steps = (error.next_steps[0], *nothing.next_steps)
             raise nothing from error
+
+
+def without_tilde(word: str) -> str:
+    """A path as a shell would have given it, where quotes kept the shell from it."""
+    return os.path.expanduser(word) if word.startswith("~/") else word
 
 
 def split(words: tuple[str, ...], home: str) -> tuple[str, tuple[str, ...]]:

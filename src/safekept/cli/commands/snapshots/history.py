@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import click
@@ -36,12 +37,18 @@ _SEEN_AT = 44
 def command(path: str, diff: bool, every: bool, home: str, layout: str, as_json: bool) -> int:
     """See every distinct version of one file in the vault: a memory, SOUL.md, a skill, the settings.
 
-    PATH may be absolute, relative to the home, or relative to where you are. Snapshots that hold the same
+    PATH may be absolute, relative to the home, or relative to where you are; the home is the one that an
+    absolute PATH lies in, else the one that you stand in, else the usual one. Snapshots that hold the same
     content are one version; the one that the home has now is marked, and the command that brings one back is
     printed. A home that was rebuilt under another path has its older versions, too. Exit code 3:
     some snapshots could not be looked into; they are named.
     """
+    from safekept.actions.base.own_places import home_holding
+
     _, context, console = start(as_json)
+    path = os.path.expanduser(path) if path.startswith("~/") else path
+    if not home and not layout:
+        home = home_holding(context, [path if os.path.isabs(path) else standing_in()])
     place = context.locate(home, layout, existing=False)
     found = history(
         context,
@@ -81,7 +88,8 @@ def _restore(console: Console, found: History, version: Version, named: list[str
 
 def _show(console: Console, found: History, named: list[str], diff: bool) -> None:
     versions = count_text(len(found.versions), "version")
-    console.heading(f"{path_text(found.path)}: {versions} in {count_text(found.searched, 'snapshot')}")
+    of = f" of {path_text(found.place.home)}" if found.place.named else ""
+    console.heading(f"{path_text(found.path)}: {versions} in {count_text(found.searched, 'snapshot')}{of}")
     console.line("  ID        WRITTEN                   SIZE  SEEN")
     newer: dict[tuple[object, str], str] = {}
     for number, version in enumerate(found.versions):
