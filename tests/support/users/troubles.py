@@ -458,6 +458,15 @@ def kit_overtaken(directory) -> State:
     return state
 
 
+def kit_gone(directory) -> State:
+    """The kit was written here, and went with what else lay beside it."""
+    state = made("fresh", directory)
+    with open_vault(state.context) as repository:
+        for path in write_kit(state.context, repository):
+            os.unlink(path)
+    return state
+
+
 def escrow_missing(directory) -> State:
     """A key for escrow was written into the settings, and nothing was pushed since."""
     from pyrage import x25519

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from safekept.core.ages import ago_text
 from safekept.core.next_step import NextStep
 
 from ..console import Console, count_text, path_text
 
 if TYPE_CHECKING:
+    from safekept.actions.status.status import Status
     from safekept.actions.vault.keys.keys import ListedKey
     from safekept.actions.vault.keys.kit_record import KitStatus
 
@@ -34,6 +36,15 @@ def show_kit(console: Console, kits: KitStatus) -> None:
     elif kits.outdated:
         text = kits.outdated[0].upper() + kits.outdated[1:]
         console.line(NextStep("vault kit", before=f"{path_text(text)}: write it again:"))
+
+
+def gone_kit_text(console: Console, status: Status) -> str:
+    """After a rebuild: the kit lay on this machine, and what emptied it took the kit, too."""
+    vault = status.vault
+    if not (vault.kits.gone and vault.kit > vault.kits.stored):
+        return ""
+    again = console.step(NextStep("vault kit", before="Write the kit again, and keep it elsewhere:"))
+    return f"{again}; the one that was written {ago_text(vault.kit, status.time)} is gone"
 
 
 def kit_document(kits: KitStatus) -> dict[str, object]:

@@ -18,6 +18,7 @@ from ..console import Console, path_text
 from ..screen import Screen
 from ..status.screen import show_verdict
 from .connecting import written_lines
+from .kit import gone_kit_text
 
 if TYPE_CHECKING:
     from safekept.actions.base.unfinished import Unfinished
@@ -194,6 +195,8 @@ def show_end(
         if older := kept_beside(kit):
             text = "was not written by this machine and stays as it is; keep the new one"
             screen.fact("", f"{screen.path(older)} {text}")
+    elif kit := gone_kit_text(console, status):
+        screen.fact("Your part", kit)
     if connected:
         screen.fact("" if kit else "Your part", "Restart your agents: they load safekept when they start")
     if generated:

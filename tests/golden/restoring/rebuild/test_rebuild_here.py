@@ -78,6 +78,18 @@ def test_all_of_it_comes_back_and_a_second_time_there_is_nothing_to_do(say, user
     assert again.out.startswith("Nothing is gone: every home and project that safekept keeps is here\n")
 
 
+def test_the_kit_that_went_with_the_rest_is_to_be_written_again(say, user):
+    assert say("vault", "kit").code == 0
+    emptied(user)
+    done = say("rebuild")
+    assert done.code == 0, done.err
+    assert "Your part  Write the kit again, and keep it elsewhere: `safekept vault kit`" in done.out, done.out
+    found = json.loads(say("doctor", "--json").out)["findings"]
+    assert "kit-gone" in {one["code"] for one in found}
+    assert say("vault", "kit").code == 0
+    assert "kit-gone" not in {one["code"] for one in json.loads(say("doctor", "--json").out)["findings"]}
+
+
 def test_what_the_settings_say_is_not_denied_while_they_are_gone(say, user):
     assert say("settings", "schedule.at", "04:10").code == say("snapshot").code == 0
     assert "no destination is set up" in say("status").out

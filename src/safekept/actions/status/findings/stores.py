@@ -134,7 +134,7 @@ def _of_key(vault: VaultStatus, copied: bool) -> Iterator[Finding]:
         ),
         (
             NextStep("vault key add", ("--recovery",), before="Add a passphrase that you know:"),
-            stored if vault.kit else write,
+            stored if vault.kit and not vault.kits.gone else write,
         ),
         alarm=copied,
     )
@@ -143,6 +143,11 @@ def _of_key(vault: VaultStatus, copied: bool) -> Iterator[Finding]:
 def _of_kit(vault: VaultStatus) -> Iterator[Finding]:
     """After the loss of the machine a person follows the kit: what it does not name is not looked at."""
     kits = vault.kits
+    if kits.gone and vault.kit > kits.stored:
+        again = NextStep("vault kit", before="Write it again, and keep it elsewhere:")
+        text = f"the kit that was written at {iso_time(vault.kit)} is gone from where it was put"
+        stored = NextStep("vault kit", ("--stored",), before="Or, when it is stored elsewhere, say so:")
+        yield Finding("kit-gone", NOTE, text, (), (again, stored))
     text = kits.outdated or kits.beyond
     if not text:
         return

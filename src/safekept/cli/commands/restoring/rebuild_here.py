@@ -34,6 +34,7 @@ from safekept.settings.policies import take_settings_from
 from ...console import Console, count_text, path_text, size_text
 from ...options import context_from
 from ...screen import Screen
+from ...words.kit import gone_kit_text
 from ...words.landing_plan import ask_consent
 from .rebuild_errors import NotWhole, NotWritten, RepositoryNotWhole, nothing_survived
 
@@ -326,6 +327,7 @@ class RebuildHere:
         self._reload()
         if not lost.record.connected and not lost.record.schedule:
             finished(self._context)
+            self._say_kit()
             return 0
         found, machine = looked(self._settings, self._context)
         at = lost.record.schedule if not found.scheduled and machine.can_schedule else ""
@@ -333,6 +335,14 @@ class RebuildHere:
         ended = work.carry_out(Answers(reconnect=bool(lost.record.connected), at=at))
         self._document["protection"] = ended.document
         return ended.code
+
+    def _say_kit(self) -> None:
+        """Where no verdict follows, which says it."""
+        from safekept.actions.status.status import look
+
+        status = self._tried(lambda: look(self._context))
+        if status is not None and (text := gone_kit_text(self._console, status)):
+            self._screen.fact("Your part", text)
 
     def _tried(self, work: Callable[[], _Value]) -> _Value | None:
         """What it gives; where it fails, that is listed in the end."""
