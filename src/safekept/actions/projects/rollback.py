@@ -57,6 +57,7 @@ class RollbackRequest:
     git: bool = False  # the project's own repository, too
     until: str = ""  # the point with which one turn ended: only what it changed goes back
     part_of: str = ""  # the operation that this is a part of
+    rebuild: str = ""  # the rebuild that brings the project back
     dry_run: bool = False
     session: str = ""  # who asks, for the record
     settings: TakeSettings | None = None
@@ -155,6 +156,7 @@ def rollback_in(
     operation, began = new_id(), time.monotonic()
     work = RollbackUndoFacts(project=project) if request.undo else RollbackFacts(project=project)
     work.directory, work.part_of = context.caller.directory or None, request.part_of or None
+    work.rebuild = request.rebuild or None
     with contextlib.ExitStack() as stack:
         if not request.dry_run:
             stack.enter_context(recording(context, operation, work, listener))

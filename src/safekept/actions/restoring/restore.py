@@ -69,6 +69,7 @@ class RestoreRequest:
     directory: str = ""  # where relative paths are looked for after the home itself
     offers_sound: bool = False  # a person is there to agree: where `latest` is not sound, plan what is
     forgotten: bool = False  # the word may name one that was forgotten
+    rebuild: str = ""  # the rebuild that brings the home back
     isolated: bool = False  # count rows in a helper process: where threads may be at the same databases
 
 
@@ -137,6 +138,7 @@ class PreparedRestore(PreparedLanding):
         work = RestoreFacts(
             snapshot=self.chosen.id,
             exact=self.request.exact,
+            rebuild=self.request.rebuild or None,
             counts=counts if isinstance(counts, Mapping) else None,
         )
         databases = any(self.place.layout.database(path) for path in (*plan.replace, *plan.remove))

@@ -20,7 +20,8 @@ from safekept.core.records import dataclass
 from safekept.home.landing import existing_areas, landings
 
 from ..base.context import UserContext
-from ..base.operations.homes import LandingFacts, RestoreFacts, SessionFacts
+from ..base.operations.facts import AnyFacts
+from ..base.operations.homes import LandingFacts, RebuildFacts, RestoreFacts, SessionFacts
 from ..base.operations.projects import RollbackFacts
 from ..projects.project import checkpoint_directory
 
@@ -58,6 +59,7 @@ class Change:
     lost: bool = False  # nothing of what it replaced is kept any more
     lines: tuple[Record, ...] = ()  # of the journal, where it knows of it
     also: str = ""  # another id that it is known by
+    by_rebuild: bool = False  # what lay outside of a home that was rebuilt
     undoes: int = 0  # of a rollback: how many it stands upon, each taking back the one before
     places: tuple[str, ...] = ()  # of a turn's rollback: every project and home that was changed
     parts: tuple[str, ...] = ()  # and the names of what was done in each: each means the whole
@@ -74,7 +76,14 @@ class Change:
         return name in (self.operation, self.also, *self.parts)
 
     @property
+    def rebuilt(self) -> bool:
+        """Whether a rebuild did it: the person asked for their machine, and for no change of this place."""
+        return self.by_rebuild or any(AnyFacts.read(one).rebuild for one in self.lines)
+
+    @property
     def noun(self) -> str:
+        if self.rebuilt:
+            return "part of the rebuild"
         if self.kind == ROLLBACK and self.undoes and not self.takes_back:
             return "rollback that was done again"
         return _NOUNS.get(self.verb, self.verb)
@@ -168,6 +177,8 @@ def _homes(context: UserContext, records: Iterable[Record]) -> list[str]:
 
 def _landings(home: str, final: Mapping[str, tuple[int, Record]]) -> list[Change]:
     found = []
+    rebuilds = (RebuildFacts.read(one) for _, one in final.values() if one.verb == RebuildFacts.verb)
+    outside = {work.outside_operation for work in rebuilds}
     for past in landings(home):
         known = final.get(past.operation)
         found.append(
@@ -179,6 +190,7 @@ def _landings(home: str, final: Mapping[str, tuple[int, Record]]) -> list[Change
                 home=home,
                 undone_by=past.undone_by,
                 lost=not past.replaced,
+                by_rebuild=past.operation in outside,
                 lines=(known[1],) if known else (),
             )
         )

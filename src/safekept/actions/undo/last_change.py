@@ -19,6 +19,9 @@ from ..base.own_places import within
 from .changes import ROLLBACK, Change, rolled_back_projects
 from .log import require_journal
 
+#: So many parts of a rebuild are named, each with its command; `log` has them all.
+_PARTS = 3
+
 #: How a change came to be meant: it was done where the caller stands, it was asked for there, or neither.
 HERE, ASKED_HERE, ANYWHERE = "here", "asked-here", ""
 
@@ -47,6 +50,7 @@ def last_change(context: UserContext, known: list[Change], home: str, project: s
         require_journal(context)
         raise _nothing(home, project)
     directory = context.caller.directory
+    standing = _since_rebuild(standing, "" if home or project else directory)
     if home or project or not directory:
         return LastChange(standing[-1])
     place = os.path.realpath(directory)
@@ -68,6 +72,41 @@ def last_change(context: UserContext, known: list[Change], home: str, project: s
             continue
         return LastChange(one, how, standing[-1] if standing[-1] is not one else None, where)
     raise AssertionError("unreachable")
+
+
+def _since_rebuild(standing: list[Change], directory: str) -> list[Change]:
+    """What a person or an agent changed, without what a rebuild put back and what is older in the same place.
+
+    A person who types `undo` means what they did. NothingToUndo where that is nothing, or where the rebuild
+    came last and they do not stand in anything that they changed; `directory` is "" where a place was named.
+    """
+    theirs: list[Change] = []
+    rebuilt: list[Change] = []
+    back: set[str] = set()
+    for one in reversed(standing):
+        if one.rebuilt:
+            rebuilt.append(one)
+            back.update(one.every_place)
+        elif not back.intersection(one.every_place):
+            theirs.insert(0, one)
+    last = standing[-1]
+    place = os.path.realpath(directory) if directory else ""
+    stands = not place or any(within(place, where) for one in theirs for where in one.every_place)
+    if theirs and (stands or not last.rebuilt):
+        return theirs
+    raise NothingToUndo(
+        "There is nothing of yours to take back: the last change was made by a rebuild",
+        kept="Nothing changed.",
+        next_steps=(
+            *(NextStep("undo", (one.operation,), before=_before(one)) for one in rebuilt[:_PARTS]),
+            NextStep("log", before="See what was done:"),
+        ),
+        operation=rebuilt[0].operation,
+    )
+
+
+def _before(change: Change) -> str:
+    return f"To take away again what it brought to {change.place}:"
 
 
 def project_around(context: UserContext, directory: str) -> str:

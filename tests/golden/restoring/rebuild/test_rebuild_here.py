@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 
@@ -76,6 +77,46 @@ def test_all_of_it_comes_back_and_a_second_time_there_is_nothing_to_do(say, user
     again = say("rebuild")
     assert again.code == 0
     assert again.out.startswith("Nothing is gone: every home and project that safekept keeps is here\n")
+
+
+def test_a_bare_undo_after_it_takes_nothing_of_it_back(say, user):
+    """The person rolled nothing back: what came back is taken away by its id alone."""
+    put("project/notes.txt", "second")
+    assert say("checkpoint", "project").code == 0
+    put("project/notes.txt", "third")
+    assert say("rollback", "1", "--dir", "project").code == 0
+    emptied(user)
+    assert say("rebuild").code == 0
+    for where in (".", "project"):
+        os.chdir(os.path.join(user, where))
+        for words in (("undo", "--dry-run"), ("undo",), ("undo", "--dir", os.path.join(user, "project"))):
+            refused = say(*words)
+            plain = " ".join(refused.err.split())
+            assert refused.code != 0 and "rollback" not in refused.err.split("Kept")[0], (words, refused)
+            assert "the last change was made by a rebuild" in plain, plain
+    os.chdir(user)
+    assert read("project/notes.txt") == "second" and os.path.exists(".hermes/SOUL.md")
+    (name,) = set(re.findall(r"/project: `safekept undo (\S+?)`", plain))
+    assert "part of the rebuild" in say("undo", name, "--dry-run").out
+    put("project/notes.txt", "a slip")
+    assert say("rollback", "1", "--dir", "project").code == 0
+    assert say("undo", "--dir", "project").code == 0, "what the person did since is theirs"
+    assert read("project/notes.txt") == "a slip"
+    assert say("undo", name).code == 0
+
+
+def test_a_project_that_was_not_gone_is_still_taken_back_by_a_bare_undo(say, user, tmp_path):
+    other = str(tmp_path / "other")
+    put(os.path.join(other, ".git", "HEAD"), "")
+    put(os.path.join(other, "a.txt"), "one")
+    assert say("checkpoint", other).code == 0
+    put(os.path.join(other, "a.txt"), "two")
+    assert say("rollback", "1", "--dir", other).code == 0
+    shutil.rmtree("project")
+    assert say("rebuild", "--yes").code == 0
+    assert "the last change was made by a rebuild" in say("undo").err
+    os.chdir(other)
+    assert say("undo").code == 0 and read("a.txt") == "two"
 
 
 def test_the_kit_that_went_with_the_rest_is_to_be_written_again(say, user):
@@ -179,7 +220,7 @@ def test_what_happened_since_stands_after_what_happened_before(say, user):
 def test_an_interrupted_rebuild_goes_on_with_what_is_left(say, user, monkeypatch):
     emptied(user)
 
-    def cut_off(*_):
+    def cut_off(*_, **__):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:

@@ -100,6 +100,7 @@ class AnyFacts(Facts):
     homes: tuple[str, ...] | None = None  # of what is about several
     places: tuple[str, ...] | None = None  # projects and homes, of what is about both
     project: str | None = None
+    rebuild: str | None = None  # the rebuild that brought it back
     destination: str | None = None
     vault: str | None = None
     agent: str | None = None

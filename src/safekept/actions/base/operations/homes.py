@@ -182,6 +182,7 @@ class RestoreFacts(LandingFacts):
     session: str | None = None
     conversation: str | None = None  # the one that these paths are
     left: int | None = None
+    rebuild: str | None = None  # the rebuild that brought the home back by it
     counts: Mapping[str, object] | None = None  # of each profile, as the snapshot counted: what is gone by it
 
 

@@ -38,6 +38,7 @@ class RollbackFacts(Facts):
     kept: int | None = None  # of what is left: what was changed since
     left: int | None = counted()
     directory: str | None = None  # where the one who asked for it stood
+    rebuild: str | None = None  # the rebuild that brought the project back by it
     repository: int | None = None  # items of the project's own repository that were put back
 
 

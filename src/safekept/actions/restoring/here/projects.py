@@ -71,13 +71,18 @@ def newest_state(context: UserContext, points: Sequence[Checkpoint]) -> Checkpoi
 
 
 def bring_project(
-    context: UserContext, lost: LostProject, settings: TakeSettings | None = None, listener: Listener = silent
+    context: UserContext,
+    lost: LostProject,
+    settings: TakeSettings | None = None,
+    listener: Listener = silent,
+    *,
+    rebuild: str = "",
 ) -> RollbackOutcome:
-    """Make it again, as that point has it, its repository too; `undo` takes it back. Raises the errors of a
-    rollback."""
+    """Make it again, as that point has it, its repository too; `undo ID` takes it back, and no bare `undo`.
+    Raises the errors of a rollback. `rebuild`: the operation that it is a part of."""
     made = _make_around(lost.project, context.places.user_home)
     try:
-        request = RollbackRequest(lost.project, lost.point, git=True, settings=settings)
+        request = RollbackRequest(lost.project, lost.point, git=True, rebuild=rebuild, settings=settings)
         return rollback(context, request, listener)
     except BaseException:
         unmake(made)

@@ -59,6 +59,7 @@ class RebuildHere:
         self._screen = Screen(console, settings.user_home)
         self._failed: list[SafekeptError] = []
         self._document: dict[str, object] = {"keeper": None}
+        self._operation = new_id()
         self._brought = (0, 0)  # files and bytes that came from the keeper
 
     def run(self) -> int:
@@ -179,6 +180,7 @@ class RebuildHere:
             home=lost.home,
             layout=lost.layout,
             search_behind=True,
+            rebuild=self._operation,
             deadline=self._settings.number("database.deadline"),
             keep_days=self._settings.whole("import.keep_days"),
             offers_sound=True,  # where the newest is not sound, the newest that is
@@ -240,7 +242,7 @@ class RebuildHere:
     def _carry_out(self, lost: Lost, homes: list[HomePlan]) -> int:
         from safekept.actions.base.operations.homes import RebuildHereFacts
 
-        console, operation, began = self._console, new_id(), time.monotonic()
+        console, operation, began = self._console, self._operation, time.monotonic()
         work = RebuildHereFacts(files=tuple(lost.files), receipts=len(lost.receipts), lines=lost.lines)
         work.from_keeper, work.bytes_from_keeper = self._brought
         self._tried(lambda: _written(lambda: bring_files(self._context), self._context))
@@ -296,7 +298,11 @@ class RebuildHere:
         waiting = list(lost.projects)
         for last in (False, True):
             for one in waiting:
-                bring = partial(bring_project, self._context, one, settings, self._console.listener())
+                bring = partial(
+                    bring_project,
+                    *(self._context, one, settings, self._console.listener()),
+                    rebuild=self._operation,
+                )
                 outcome = self._tried(bring)
                 self._console.finish()
                 if outcome is not None and (last or not waits_for_another(outcome)):
