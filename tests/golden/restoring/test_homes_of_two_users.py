@@ -204,3 +204,16 @@ def test_a_home_of_another_agent_than_the_name_says_is_asked_about(words, say, b
     assert "/h/.hermes` is for Hermes Agent, and what comes is a home of Claude Code" in plain, plain
     meant = say(*words, "--home", "h/.hermes", "--of", claude, "--home-only", "--yes")
     assert meant.code == 0 and (bare / "h" / ".hermes" / "CLAUDE.md").read_text() == "ada\n"
+
+
+# A kit that is there, and was not named rightly.
+
+
+def test_a_misspelt_kit_and_a_directory_with_a_kit_are_answered_with_that_kit(copy, say, tmp_path, bare):
+    (tmp_path / "usb").mkdir()
+    kit = str(tmp_path / "usb" / os.path.basename(copy[1]))
+    os.rename(copy[1], kit)
+    for typed in (kit[:-1], str(tmp_path / "usb"), os.path.join("..", "usb", "safekept-kit-x.tx")):
+        refused = say("rebuild", typed)
+        assert refused.code == 10, refused
+        assert f"A kit is there: `safekept rebuild {kit}`" in " ".join(refused.err.split()), refused.err

@@ -63,17 +63,29 @@ class AnotherVault(SafekeptError):
 
 
 def nothing_at(place: str, what: str) -> NothingToRebuild:
-    """Where a vault is on a disk, for a request that names the disk or misspells the directory on it."""
+    """Where a kit or a vault is on a disk, for a request that names the disk or misspells what is on it."""
     path = place.removeprefix("file:")
     there = path if os.path.isdir(path) else os.path.dirname(path.rstrip("/"))
     found = directories_with_vaults(there) if os.path.isabs(path) else []
+    kits = _kits_in(there) if os.path.isabs(path) else []
     return NothingToRebuild(
         what,
         kept=UNCHANGED,
         next_steps=(
+            *(NextStep("rebuild", (one,), before="A kit is there:") for one in kits),
             *(NextStep("rebuild", (one,), before="A vault is there:") for one in found),
             "See that the place is the right one, and that the disk behind it is mounted",
             "It is what you once set up as a destination; your kit names it, too",
         ),
         place=place,
     )
+
+
+def _kits_in(directory: str, most: int = 3) -> list[str]:
+    """The kits there by their names; the page to print, beside each, is left out."""
+    try:
+        names = sorted(os.listdir(directory))
+    except OSError:
+        return []
+    kits = [name for name in names if name.startswith("safekept-kit-") and name.endswith(".txt")]
+    return [os.path.join(directory, name) for name in kits[:most]]
