@@ -166,3 +166,14 @@ def test_uninstall_does_not_say_that_nothing_calls_it_where_something_does(broug
     assert problem["code"] == "still-called" and f"Hermes in {home}" in problem["what"]
     said = machine.run("uninstall", "--yes")
     assert "any more" not in said.stdout + said.stderr and "Not everything could be taken back" in said.stdout
+
+
+def test_uninstall_tells_two_homes_of_one_agent_apart(tmp_path):
+    machine = Newcomer(tmp_path, profiles=("coder",))
+    other = os.path.join(machine.user, "agents", "hermes")
+    make_hermes_home(other, profiles=(), awkward=False)
+    assert machine.run("settings", "schedule.homes", f'["{machine.home}", "{other}"]').returncode == 0
+    for home in (machine.home, other):
+        assert machine.run("connect", "hermes", "--yes", "--home", home).returncode == 0
+    said = " ".join(machine.run("uninstall", "--dry-run").stdout.split())
+    assert "Connected Hermes in ~/.hermes, Hermes in ~/agents/hermes" in said, said

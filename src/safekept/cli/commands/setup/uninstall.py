@@ -220,8 +220,7 @@ class Words:
         if agents or schedule or wrapper:
             self.console.line("To be taken back", bold=True)
         if agents:
-            names = ", ".join(f"{one.name}" for one in agents)
-            self.screen.fact("Connected", path_text(names))
+            self.screen.fact("Connected", ", ".join(self._names(agents)))
         if schedule is not None:
             where = "lines in your crontab" if schedule.table else ", ".join(schedule.files)
             self.screen.fact("Schedule", f"installed with {schedule.host}: {path_text(where)}")
@@ -233,6 +232,14 @@ class Words:
             self.console.line("To be deleted, for good", bold=True, fg="red")
             for one in going:
                 self.screen.fact("Delete", path_text(f"{one.path} ({one.what})"))
+
+    def _names(self, agents: Sequence[AgentPlace]) -> list[str]:
+        """Each once; of those with one name, each with its place."""
+        names = [one.name for one in agents]
+        return [
+            path_text(one.name) + (f" in {self.screen.path(one.scope)}" if names.count(one.name) > 1 else "")
+            for one in agents
+        ]
 
     def done(
         self, *, nothing: bool, problems: bool, agents: Sequence[AgentPlace], deleted: bool = False
