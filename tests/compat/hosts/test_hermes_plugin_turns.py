@@ -68,6 +68,8 @@ def test_a_whole_turn_is_kept_change_by_change_and_undone_as_one(agent, model, u
     ]
     assert {one["session"] for one in found} == {turn["session"]}
     assert len({one["turn"] for one in found}) == 1 and found[0]["turn"]
+    user.settled()
+    assert [one["words"] for one in user.ask("rollback")["turns"]] == ["please do it"]
     assert user.safekept("rollback", "1").code == 0
     assert read(f"{user.project}/c.bin") == before["c.bin"] and read(f"{user.project}/src/b.txt") is None
     assert user.safekept("rollback", found[-1]["id"]).code == 0

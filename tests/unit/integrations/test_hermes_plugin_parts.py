@@ -334,6 +334,19 @@ def test_the_end_of_a_background_command_is_not_told_as_an_end(monkeypatch):
     assert [call["kind"] for call in link.calls] == ["after"] * 3
 
 
+def test_a_turn_is_told_with_the_beginning_of_what_the_person_said(monkeypatch):
+    hooks = hooks_with(link := Heard())
+    for said, words in (
+        ("Tidy up\nplease", "Tidy up\nplease"),
+        ("x" * 9000, "x" * 4000),
+        ([{"image": 1}], ""),
+    ):
+        hooks.turn_began(session_id="s", turn_id="t", platform="x", user_message=said)
+        assert link.calls[-1]["kind"] == "turn" and link.calls[-1]["words"] == words
+    hooks.turn_ended(session_id="s", turn_id="t")
+    assert link.calls[-1]["kind"] == "end" and not link.calls[-1]["words"]
+
+
 def test_what_the_agent_has_to_know_is_returned_to_hermes_and_nothing_else(monkeypatch):
     monkeypatch.setitem(sys.modules, "_safekept_in_hermes", None)
     told = {"session_id": "s", "turn_id": "t", "platform": "x"}

@@ -1,7 +1,8 @@
 """opencode: its plugins are JavaScript, so a shim of ours pipes JSON of our own making.
 
 Contract (ours, both ways; `docs/reference/hooks.md`): `hook` is opencode's name of what happened, with
-`tool`, `sessionID`, `callID`, `args`, `directory`, `worktree`, and for `chat.message` a `messageID`.
+`tool`, `sessionID`, `callID`, `args`, `directory`, `worktree`, and for `chat.message` a `messageID` and the
+`prompt`, as far as its first line may reach.
 The answer is nothing, or an object: `message` for the shim to show, `context` of `chat.message` for the
 model. The shim never throws, so nothing blocks.
 """
@@ -67,4 +68,4 @@ def add_context(answer: Answer, event: str, text: str) -> Answer:
     return as_json(**json.loads(answer.stdout or b"{}"), context=text)
 
 
-HOST = Host("opencode", KINDS, TOOLS, common, answer, refine=refine, add_context=add_context, prompt="")
+HOST = Host("opencode", KINDS, TOOLS, common, answer, refine=refine, add_context=add_context)

@@ -86,7 +86,7 @@ def test_safekept_is_told_before_and_after_each_tool_that_may_change_something(t
         *("end", "end", "session-end"),
     ]
     assert {call.session for call in calls} == {"s"}
-    assert calls[0].turn == "m"
+    assert calls[0].turn == "m" and calls[0].words == "please"
     assert calls[1].shell and calls[1].directory == "/work/p" and calls[1].session == "s"
     assert calls[3].paths == ("/work/p/a",)
     assert "read" not in {row.get("tool") for row in rows}

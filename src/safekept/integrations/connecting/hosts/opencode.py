@@ -56,7 +56,9 @@ export const Safekept = async ({ client, directory, worktree }) => {
     "chat.message": async (input, output) => {
       const { sessionID } = input ?? {}
       const messageID = input?.messageID ?? output?.message?.id
-      const context = await tell({ hook: "chat.message", sessionID, messageID })
+      const typed = output?.parts?.find?.((one) => one?.type === "text" && !one.synthetic)?.text
+      const prompt = typeof typed === "string" ? typed.slice(0, 4000) : undefined
+      const context = await tell({ hook: "chat.message", sessionID, messageID, prompt })
       try { if (context) add(context, sessionID, output) } catch {}
     },
     "tool.execute.before": async (input, output) => {

@@ -31,6 +31,8 @@ _ACTIVE = logging.getLogger("safekept.in_hermes")
 _PENDING = 500
 #: Seconds for a message whose result is not waited for.
 _BRIEF = 5.0
+#: Letters of what the person said that are handed on; the first line of it becomes the name of the turn.
+_LOOKED_AT = 4_000
 
 Callback = Callable[..., Any]
 
@@ -174,7 +176,8 @@ class Hooks:
         if self.sessions.begins(session):
             self._message("session-start", session, "", places.directory(task))
             self._say_out_of_reach(task, session)
-        outcome = self._message("turn", session, _text(given, "turn_id"), places.directory(task))
+        said = _text(given, "user_message")[:_LOOKED_AT]
+        outcome = self._message("turn", session, _text(given, "turn_id"), places.directory(task), words=said)
         # What the agent itself has to know: the only words of ours that reach the model.
         context = outcome.get("context")
         return {"context": context} if isinstance(context, str) and context else None
@@ -233,6 +236,7 @@ class Hooks:
         agent: str = "",
         tool: str = "",
         goes_back: bool = False,
+        words: str = "",
     ) -> dict[str, Any]:
         call = {
             "kind": kind,
@@ -245,6 +249,7 @@ class Hooks:
             "reason": f"after {tool}" if tool else "",
             "home": self.link.home,
             "goes_back": goes_back,
+            "words": words,
         }
         deadline = 0.0 if kind == "session-start" else IMPATIENT if self.link.trouble else _BRIEF
         outcome = self.link.call(call, session, deadline)
