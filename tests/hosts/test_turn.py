@@ -101,10 +101,13 @@ def test_background_command(grounds, host):
     """What a command in the background writes while the turn goes on is the agent's."""
     ground = grounds(host)
     model = ground.models[host.name]
+    # Between two calls it could not be told from the person's, so it waits until the second one runs.
+    sign = os.path.join(ground.root, "the-second-call-runs")
+    late = f"timeout 60 sh -c 'until test -e {sign}; do sleep 0.1; done'; echo late > late.txt"
     prompt = model.plays(
         "behind",
-        [Shell("sleep 1; echo late > late.txt; echo more >> README.md", background=True)],
-        [Shell("while ! grep -q more README.md; do sleep 0.1; done")],
+        [Shell(f"{late}; echo more >> README.md", background=True)],
+        [Shell(f"touch {sign}; while ! grep -q more README.md; do sleep 0.1; done")],
     )
     ground.turn(host, prompt)
     before = model.true_states("behind")[0]

@@ -40,7 +40,8 @@ def test_every_line_that_was_recorded_is_understood_whole_and_written_the_same(r
 
 def test_every_verb_was_recorded_once_at_least(recorded):
     since = {"decline", "setup", "destination-add", "destination-remove"}  # written by later code
-    since |= {"vault-open", "vault-close", "rebuild-here", "destination-test"}
+    since |= {"vault-open", "vault-close", "rebuild-here", "destination-test", "rollback-turn"}
+    since |= {"rollback-turn-undo"}
     assert every_verb().keys() - {one.verb for one in recorded} == since
 
 
