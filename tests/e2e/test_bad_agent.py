@@ -109,7 +109,8 @@ def is_taken_back(door, action):
     if door.named_only and action.paths:
         around = {above(path) for path in before.keys() | bad.keys()}
     same_but_for(before, look(door.project), action.stays, went.listed, around)
-    door.undo()
+    if differing(bad, look(door.project)):  # a rollback that could change nothing, and said so, has no undo
+        door.undo()
     # A project that was gone whole stays behind as an empty directory.
     same_but_for(bad or {".": look(door.project)["."]}, look(door.project), (), None, around)
 
