@@ -219,7 +219,7 @@ def as_error(error: SafekeptError | OSError, place: str) -> SafekeptError:
         return error
     return SafekeptError(
         f"`{place}` could not go back: {error.strerror or error}",
-        kept="Nothing was changed there",
+        kept="What was there before is kept; the next rollback there finishes or takes back what was begun",
         next_steps=("Mend the cause, then run the command again",),
     )
 
