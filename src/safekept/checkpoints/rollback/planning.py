@@ -378,7 +378,7 @@ def plan_undo(
                 project,
                 "the point before the last rollback was dropped"
                 if done
-                else f"there was no rollback in `{project}`",
+                else f"no rollback changed anything in `{project}`",
             )
         target = points[known[-1]]
     undone = next((str(line.get("target", "")) for line in done if line.get("undo") == target.id), None)

@@ -90,7 +90,7 @@ def test_nothing_to_undo_is_said(project):
     project.before()
     with pytest.raises(NoRollbackToUndo) as caught:
         project.undo()
-    assert "there was no rollback" in caught.value.what and caught.value.kept == "Nothing was changed"
+    assert "no rollback changed anything" in caught.value.what and caught.value.kept == "Nothing was changed"
 
 
 def test_undo_of_a_point_that_is_no_undo_point_is_refused(project):

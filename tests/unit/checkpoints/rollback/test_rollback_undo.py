@@ -69,7 +69,7 @@ def test_a_rollback_that_could_change_nothing_leaves_nothing_to_undo(project, fa
     failing(True)
     assert not project.back("1").done
     failing(False)
-    with pytest.raises(NoRollbackToUndo, match="there was no rollback in"):
+    with pytest.raises(NoRollbackToUndo, match="no rollback changed anything in"):
         project.undo()
 
 
